@@ -16,6 +16,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import hypothesis
 import psutil
@@ -27,6 +28,7 @@ from soulsgui.wire.connection import Address, connect
 from soulsgui.wire.keys import Keys
 from tests.faults.report import pytest_terminal_summary as pytest_terminal_summary
 from tests.faults.report import report as report
+from tests.gateways import way_in
 from tests.processes import starts_processes
 from tests.servers import delete_prefix, running_server, with_fresh_prefix
 
@@ -97,9 +99,22 @@ sys.addaudithook(_note_start)
 
 
 @pytest.fixture(scope="session")
-def redis_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Address]:
+def redis_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the server of this test session."""
+    return tmp_path_factory.mktemp("redis")
+
+
+@pytest.fixture(scope="session")
+def redis_server(redis_folder: Path) -> Iterator[Address]:
     """The server of this test session; tests use `redis_address`."""
-    with running_server(tmp_path_factory.mktemp("redis")) as address:
+    with running_server(redis_folder) as address:
+        yield address
+
+
+@pytest.fixture(scope="session")
+def gateway(redis_server: Address, redis_folder: Path) -> Iterator[Address]:
+    """Where clients that were invited come in to it."""
+    with way_in(redis_server, redis_folder) as address:
         yield address
 
 

@@ -12,8 +12,8 @@ import pytest
 STARTERS = frozenset(
     {
         "subprocess", "Popen", "Runner", "ClientRunner", "Supervisor", "Service", "ensure_server",
-        "start_runner", "SpreadStepper", "learning_together", "Drawing", "ensure_certificate", "find_binary",
-        "packaged_binary", "can_encrypt", "probe_environment", "examine", "LocalProcesses",
+        "start_runner", "SpreadStepper", "learning_together", "Drawing", "find_binary",
+        "packaged_binary", "probe_environment", "examine", "LocalProcesses",
     }
 )  # fmt: skip
 """Names of what starts processes."""

@@ -32,7 +32,8 @@ def start_server(
 
     Its configuration goes through standard input: no file and no command line has the password.
     """
-    text = f'bind 127.0.0.1\nport {address.port}\nrequirepass {address.password}\ndir "{folder}"\nsave ""\n'
+    text = f'bind 127.0.0.1\nport {address.port}\nunixsocket "{folder}/redis.sock"\n'
+    text += f'requirepass {address.password}\ndir "{folder}"\nsave ""\n'
     with (folder / "server.log").open("ab") as log:
         process = subprocess.Popen(
             [binary or server_binary(), "-"], stdin=subprocess.PIPE, stdout=log, stderr=subprocess.STDOUT

@@ -24,6 +24,7 @@ def invitation(**fields: Any) -> Invitation:
     """Make what gamer-01 is invited to the server atelier with."""
     usual = {"server_id": "server-1", "server_name": "atelier", "client": "gamer-01", "secret": "s" * 32}
     usual |= {"addresses": (("192.168.1.5", 6379),), "prefix": "souls:", "created": 1.0}
+    usual |= {"pin": "0" * 64}
     return Invitation.model_validate(usual | fields)
 
 

@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -14,7 +13,6 @@ from typing import Any, TypeVar
 import psutil
 import redis
 
-from soulsgui.runner.server.binary import can_encrypt
 from soulsgui.wire.api_client import CONTROL_FILE, ApiClient
 from soulsgui.wire.connection import Address, connect
 from soulsgui.wire.control import ControlFile, Status
@@ -28,10 +26,6 @@ UNHURRIED = {
     "stop.judged_by": "training",
 }
 """Settings of a run without a goal that leave the cores to others: small rounds, played by a clock."""
-
-_PROGRAMS = [found for name in ("redis-server", "valkey-server") if (found := shutil.which(name))]
-ENCRYPTING = next((program for program in _PROGRAMS if can_encrypt(Path(program))), "")
-"""A server program on the PATH that has TLS; empty when there is none."""
 
 T = TypeVar("T")
 

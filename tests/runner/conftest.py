@@ -65,11 +65,11 @@ def address(folders: Folders, redis_address: Address) -> Address:
 
 
 @pytest.fixture
-def invitation(redis_address: Address, redis_client: redis.Redis) -> Iterator[Invitation]:
+def invitation(redis_address: Address, redis_client: redis.Redis, gateway: Address) -> Iterator[Invitation]:
     """One that is good at the server of this test, by its second address; at the first nobody answers."""
     let_in(redis_client, redis_address.prefix)
-    places = (("127.0.0.1", free_port()), ("127.0.0.1", redis_address.port))
-    yield invitation_to(*places, prefix=redis_address.prefix)
+    places = (("127.0.0.1", free_port()), ("127.0.0.1", gateway.port))
+    yield invitation_to(*places, prefix=redis_address.prefix, pin=gateway.pin)
     redis_client.acl_deluser(user_of(NAME))
 
 

@@ -145,7 +145,7 @@ class Gateway:
         self._strangers_of: Counter[str] = Counter()  # at each address
         self._connections: Counter[str] = Counter()  # of each client
         self._refused: Counter[str] = Counter()  # by address, since that was told last
-        self._trouble = ""
+        self.trouble = ""  # why it can't listen everywhere, in words
 
     async def run(self, stop: threading.Event) -> None:
         """Let clients in until `stop` is set.
@@ -187,12 +187,12 @@ class Gateway:
                 wanted = await asyncio.to_thread(private_addresses, public=self._public)
                 for gone in self._listening.keys() - {self._address.host, *wanted}:
                     self._listening.pop(gone).cancel()
-                self._trouble = "" if wanted else "this machine has no private address"
+                self.trouble = "" if wanted else "this machine has no private address"
                 for host in (one for one in wanted if one not in self._listening):
                     try:
                         self._listen(host)
                     except ServiceError as error:
-                        self._trouble = error.message
+                        self.trouble = error.message
             await asyncio.sleep(_NETWORKS_S)
 
     async def _accept(self, listening: socket.socket) -> None:
@@ -274,7 +274,7 @@ class Gateway:
                 tick += 1
                 state = NodeState(
                     name=GATEWAY, instance=instance, tick=tick, phase="waiting", detail=self._words(),
-                    error=self._trouble,
+                    error=self.trouble,
                 )  # fmt: skip
                 with contextlib.suppress(redis.RedisError, *AWAY):  # its silence says it
                     await server.set(key, state.to_json())
@@ -286,8 +286,10 @@ class Gateway:
                 await asyncio.sleep(_STATE_S)
 
     def _words(self) -> str:
-        count = self._connections.total()
-        return f"{count} connections of {len(self._connections)} clients" if count else "nobody is inside"
+        names = sorted(self._connections)
+        if len(names) > _NAMED:
+            return f"{len(names)} clients are connected"
+        return f"{', '.join(names) or 'nobody'} {'are' if len(names) > 1 else 'is'} connected"
 
 
 def _count_down(counts: Counter[str], name: str) -> None:

@@ -12,21 +12,16 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-import redis
 
-from soulsgui.config.errors import ConfigError
-from soulsgui.config.layers import Layer, combine
 from soulsgui.config.paths import Folders
-from soulsgui.config.sections.server import RedisSettings
 from soulsgui.errors import ServiceError
 from soulsgui.runner.access.certificate import ensure_certificate, read_certificate
 from soulsgui.runner.app import Runner
 from soulsgui.runner.join.finder import Reply, try_address
-from soulsgui.runner.server.binary import can_encrypt, find_binary, packaged_binary
-from soulsgui.runner.server.redis_server import ensure_server
-from soulsgui.wire.connection import Address, WrongServer, connect_async
+from soulsgui.wire.connection import Address, WrongServer
 from soulsgui.wire.invitation import FORMAT, Invitation
-from tests.runner.running import PROGRAMS, address_of, call, connected, new_runner, opened, until
+from tests.gateways import running_gateway
+from tests.runner.running import address_of, call, connected, new_runner, opened
 
 
 def test_it_is_made_once_private_and_valid_for_a_hundred_years(tmp_path: Path) -> None:
@@ -35,7 +30,7 @@ def test_it_is_made_once_private_and_valid_for_a_hundred_years(tmp_path: Path) -
     assert [path.name for path in tmp_path.iterdir()] == ["tls"]
     assert stat.S_IMODE(made.path.parent.stat().st_mode) == 0o700
     assert {stat.S_IMODE(path.stat().st_mode) for path in made.path.parent.iterdir()} == {0o600}
-    assert ensure_certificate(tmp_path, which=lambda name: None) == made == read_certificate(tmp_path)
+    assert ensure_certificate(tmp_path) == made == read_certificate(tmp_path)
     (tmp_path / "other").mkdir()
     assert ensure_certificate(tmp_path / "other").pin != made.pin
     in_99_years = 99 * 365 * 24 * 3600
@@ -45,19 +40,6 @@ def test_it_is_made_once_private_and_valid_for_a_hundred_years(tmp_path: Path) -
     with pytest.raises(ServiceError, match="can be read by others") as caught:
         ensure_certificate(tmp_path)
     assert "chmod 600" in caught.value.remedy
-
-
-def test_a_missing_openssl_is_told_with_what_to_install_and_one_that_fails_is_quoted(tmp_path: Path) -> None:
-    program, server = tmp_path / "openssl", tmp_path / "server"
-    server.mkdir()
-    with pytest.raises(ServiceError, match="openssl") as caught:
-        ensure_certificate(server, which=lambda name: None)
-    assert "apt install openssl" in caught.value.remedy
-    program.write_text("#!/bin/sh\necho no entropy today >&2\nexit 1\n")
-    program.chmod(0o755)
-    with pytest.raises(ServiceError, match="no entropy today"):
-        ensure_certificate(server, which=lambda name: str(program))
-    assert list(server.iterdir()) == []
 
 
 @pytest.mark.parametrize("text", [None, "", "nothing", "-----BEGIN CERTIFICATE-----\nx"])
@@ -72,18 +54,14 @@ def test_a_damaged_one_is_not_replaced_in_silence(tmp_path: Path, text: str | No
     assert "issued anew" in caught.value.remedy
 
 
-ENCRYPTING = [path for path in PROGRAMS if can_encrypt(Path(path))]
-
-pytestmark = [
-    pytest.mark.skipif(sys.platform == "win32", reason="a server runs on Linux and macOS"),
-    pytest.mark.skipif(not ENCRYPTING, reason="no server program here has TLS"),
-]
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="a server runs on Linux and macOS")
 
 
 @pytest.fixture
 async def runner(folders: Folders, fake_services: None) -> AsyncIterator[Runner]:
-    async with opened(new_runner(folders, {"redis.tls": True, "redis.binary": ENCRYPTING[0]})) as made:
-        yield made
+    async with opened(new_runner(folders)) as made:
+        with running_gateway(made.bus.address, folders.server):
+            yield made
 
 
 def ask(address: Address) -> object:
@@ -93,25 +71,6 @@ def ask(address: Address) -> object:
 
 async def invite(runner: Runner) -> Invitation:
     return Invitation.parse((await call(runner, "clients.invite.create", client="pc"))["link"])
-
-
-async def test_the_server_is_reached_encrypted_and_nothing_listens_in_plain(runner: Runner) -> None:
-    pin = read_certificate(runner.folders.server).pin
-    assert runner.bus.address.pin == pin
-    await until(lambda: runner.status().server.url.startswith("rediss://127.0.0.1:"))
-    with connected(runner.bus.address) as admin:
-        assert admin.config_get("port")["port"] == "0"
-        assert admin.config_get("tls-port")["tls-port"] == str(runner.bus.address.port)
-    with pytest.raises(redis.ConnectionError):
-        await asyncio.to_thread(ask, replace(runner.bus.address, pin=""))
-    # Many clients of one process are encrypted too.
-    own = connect_async(runner.bus.address, 5.0)
-    assert await own.ping()
-    await own.aclose()
-    wrong = connect_async(replace(runner.bus.address, pin="0" * 64), 5.0)
-    with pytest.raises(redis.ConnectionError, match="certificate"):
-        await wrong.ping()
-    await wrong.aclose()
 
 
 async def test_an_invitation_names_the_certificate_and_no_other_one_is_taken_for_it(runner: Runner) -> None:
@@ -127,7 +86,6 @@ async def test_an_invitation_names_the_certificate_and_no_other_one_is_taken_for
     for tried, reply, why in (
         (address, Reply.LET_IN, ""),
         (wrong, Reply.ANOTHER, "certificate"),
-        (replace(address, pin=""), Reply.SILENT, "ask for a new invitation"),  # from before it encrypted
     ):
         told = await asyncio.to_thread(try_address, tried)
         assert told.reply is reply
@@ -164,25 +122,3 @@ def test_a_server_that_does_not_encrypt_is_none_of_an_invitation_that_wants_it()
         told = try_address(Address("127.0.0.1", plain.getsockname()[1], pin="0" * 64))
         answering.join()
     assert (told.reply, told.why) == (Reply.SILENT, "it does not encrypt as the invitation says")
-
-
-def test_a_program_without_tls_is_refused_with_what_to_do() -> None:
-    if (inside := packaged_binary()) is None or can_encrypt(inside):
-        pytest.skip("no server program here is without TLS")
-    with pytest.raises(ServiceError, match="built without TLS") as caught:
-        find_binary(str(inside), tls=True)
-    assert "redis.tls to false" in caught.value.remedy
-    with pytest.raises(ServiceError, match="built without TLS") as caught:
-        find_binary(which=lambda name: None, packaged=lambda: inside, platform="linux", tls=True)
-    assert "apt install redis-server" in caught.value.remedy
-    found = find_binary(which=lambda name: ENCRYPTING[0], packaged=lambda: inside, tls=True)
-    assert str(found.path) == ENCRYPTING[0]
-
-
-def test_beyond_private_networks_it_listens_with_encryption_alone(folders: Folders) -> None:
-    for values in ({"public": True, "lan": True}, {"public": True, "tls": True}):
-        with pytest.raises(ConfigError, match=r"needs redis\.lan and redis\.tls"):
-            combine([Layer("test", {f"redis.{key}": value for key, value in values.items()})])
-        with pytest.raises(ServiceError, match="without encryption"):
-            ensure_server(folders, RedisSettings(**values))
-    combine([Layer("test", {"redis.public": True, "redis.lan": True, "redis.tls": True})])

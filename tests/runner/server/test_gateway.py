@@ -1,0 +1,280 @@
+"""The gateway before a real server: who comes in, who does not, and what nobody else notices of it."""
+
+import asyncio
+import contextlib
+import re
+import socket
+import ssl
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, closing
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import redis
+
+from soulsgui.errors import ServiceError
+from soulsgui.runner.access.certificate import ensure_certificate
+from soulsgui.runner.server import gateway as gateway_module
+from soulsgui.runner.server.gateway import Gateway
+from soulsgui.runner.server.redis_server import private_addresses
+from soulsgui.system import free_port
+from soulsgui.wire.access import secret_hash, user_of, user_words
+from soulsgui.wire.connection import Address, connect
+from soulsgui.wire.keys import GATEWAY, Keys
+from soulsgui.wire.messages.node import NodeState
+from tests.faults.waiting import until
+from tests.gateways import running_gateway
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="a server runs on Linux and macOS")
+
+SECRET = "0123456789abcdef-for-tests"
+PAST_LOGIN = b"*3\r\n$4\r\nAUTH\r\n$7\r\ndefault\r\n$%d\r\n%b\r\n"
+
+
+@pytest.fixture
+def inside(redis_address: Address, redis_folder: Path, redis_client: redis.Redis) -> Iterator[Address]:
+    """The server, with the client `a` invited, and the port where a gateway is to be."""
+    words = user_words("a", redis_address.prefix, secret_hash(SECRET))
+    redis_client.execute_command("ACL", "SETUSER", user_of("a"), *words)
+    yield replace(redis_address, port=free_port(), socket=str(redis_folder / "redis.sock"))
+    redis_client.acl_deluser(user_of("a"))
+
+
+@pytest.fixture
+def outside(inside: Address, tmp_path: Path) -> Iterator[Address]:
+    """What the client `a` was told; the gateway is there."""
+    pin = ensure_certificate(tmp_path).pin
+    with running_gateway(inside, tmp_path):
+        yield replace(inside, socket="", pin=pin, user=user_of("a"), password=SECRET)
+
+
+def knock(outside: Address) -> ssl.SSLSocket:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    return context.wrap_socket(socket.create_connection((outside.host, outside.port), 60))
+
+
+def is_closed(connection: socket.socket) -> bool:
+    """Wait until the other side has closed it."""
+    with contextlib.suppress(OSError):
+        while connection.recv(65_536):
+            pass
+    return True
+
+
+def test_the_invited_come_in_encrypted_and_what_they_send_arrives_whole(
+    outside: Address, redis_client: redis.Redis
+) -> None:
+    keys = Keys(outside.prefix)
+    weights = bytes(range(256)) * 80_000  # 20 MB
+    redis_client.set(keys.weights, weights)
+    with closing(connect(outside)) as own, closing(connect(outside)) as listens:
+        assert own.get(keys.weights) == weights
+        own.xadd(keys.chunks("a"), {"c": weights[:5_000_000]})
+        ((_, fields),) = redis_client.xrange(keys.chunks("a"))
+        assert fields == {b"c": weights[:5_000_000]}
+        woken = listens.pubsub()
+        woken.subscribe(keys.weights_event)
+        assert woken.get_message(timeout=60)["type"] == "subscribe"
+        redis_client.publish(keys.weights_event, "1")
+        assert woken.get_message(timeout=60)["data"] == b"1"
+        woken.close()
+    with knock(outside) as tried:
+        assert tried.version() == "TLSv1.3"
+
+
+@pytest.mark.parametrize("change", [{"password": "x" * 26}, {"user": "client.b"}])
+def test_who_is_not_invited_is_told_so_by_the_server(outside: Address, change: dict[str, str]) -> None:
+    with closing(connect(replace(outside, **change))) as stranger, pytest.raises(redis.AuthenticationError):
+        stranger.ping()
+
+
+def test_nobody_comes_in_with_the_servers_own_password_or_says_something_else_first(
+    inside: Address, outside: Address, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gateway_module, "KNOCK_S", 0.5)
+    password = inside.password.encode()
+    for said in (
+        PAST_LOGIN % (len(password), password),
+        b"*2\r\n$4\r\nAUTH\r\n$%d\r\n%b\r\n" % (len(password), password),
+        b"PING\r\n",
+        b"GET / HTTP/1.1\r\n\r\n" + 2000 * b"x",
+        # Lengths under which the server would read another user than the gateway.
+        b"*3\r\n$4\r\nAUTH\r\n$7\r\ndefault\r\n$8\r\nclient.a\r\n",
+    ):
+        with knock(outside) as stranger:
+            stranger.sendall(said)
+            assert re.fullmatch(rb"(-(NOAUTH|WRONGPASS) [^\r\n]+\r\n)?", stranger.recv(1000)), said
+            assert is_closed(stranger)
+
+
+def test_what_follows_the_login_at_once_is_said_as_that_client(
+    outside: Address, redis_client: redis.Redis
+) -> None:
+    user, secret = outside.user.encode(), SECRET.encode()
+    login = b"*3\r\n$4\r\nAUTH\r\n$%d\r\n%b\r\n$%d\r\n%b\r\n" % (len(user), user, len(secret), secret)
+    with knock(outside) as own:
+        own.sendall(login + b"PING\r\n*2\r\n$3\r\nGET\r\n$6\r\nsouls:\r\n")
+        said = b""
+        while said.count(b"\r\n") < 3:
+            said += own.recv(1000)
+    assert re.fullmatch(rb"\+OK\r\n\+PONG\r\n-NOPERM [^\r\n]*\r\n", said)
+
+
+def test_a_client_that_is_sent_away_has_no_connection_left(
+    outside: Address, redis_client: redis.Redis
+) -> None:
+    with closing(connect(outside)) as own:
+        own.ping()
+        redis_client.acl_deluser(user_of("a"))
+        with pytest.raises(redis.RedisError):
+            own.ping()
+
+
+def test_who_says_nothing_is_ended_and_keeps_nobody_out(
+    outside: Address, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those before the handshake, those behind it; of one address more than may be."""
+    monkeypatch.setattr(gateway_module, "KNOCK_S", 1.5)
+    with ExitStack() as opened:
+        place = (outside.host, outside.port)
+        crowd = [
+            opened.enter_context(socket.create_connection(place, 60))
+            for _ in range(gateway_module.MOST_OF_ADDRESS + 50)
+        ]
+        until(lambda: _comes_in(outside), "somebody who knows the secret comes in")
+        assert all(is_closed(one) for one in crowd)
+        silent = opened.enter_context(knock(outside))
+        assert is_closed(silent)
+        assert _comes_in(outside)
+
+
+def _comes_in(outside: Address) -> bool:
+    with closing(connect(outside)) as own, contextlib.suppress(redis.RedisError):
+        return bool(own.ping())
+    return False
+
+
+@pytest.mark.allow_warnings
+def test_when_too_many_are_at_the_door_the_oldest_are_ended(
+    outside: Address, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gateway_module, "MOST_STRANGERS", 20)
+    with ExitStack() as opened:
+        place = (outside.host, outside.port)
+        crowd = [opened.enter_context(socket.create_connection(place, 60)) for _ in range(60)]
+        assert _comes_in(outside)
+        assert all(is_closed(one) for one in crowd[:30])
+
+
+def test_one_client_has_a_bounded_number_of_connections(
+    outside: Address, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gateway_module, "MOST_OF_CLIENT", 3)
+    with ExitStack() as opened:
+        for _ in range(3):
+            assert opened.enter_context(closing(connect(outside))).ping()
+        with closing(connect(outside)) as more, pytest.raises(redis.RedisError, match="max number"):
+            more.ping()
+    until(lambda: _comes_in(outside), "there is room again")
+
+
+def test_who_does_not_read_is_held_back_and_the_others_are_served(
+    outside: Address, redis_client: redis.Redis
+) -> None:
+    """Its replies wait in the server, in what one client may leave there; the gateway's memory is bounded."""
+    keys = Keys(outside.prefix)
+    redis_client.set(keys.weights, bytes(8_000_000))
+    with closing(connect(outside)) as reader, closing(connect(outside)) as other:
+        reader.ping()
+        kept = reader.connection_pool.get_connection()
+        kept.send_packed_command(kept.pack_commands([("GET", keys.weights)] * 8))
+        for _ in range(20):
+            assert len(other.get(keys.weights)) == 8_000_000
+        assert [len(kept.read_response()) for _ in range(8)] == [8_000_000] * 8
+        reader.connection_pool.release(kept)
+
+
+def test_while_the_server_is_away_it_waits_for_it(tmp_path: Path) -> None:
+    inside = Address("127.0.0.1", free_port(), "x", socket=str(tmp_path / "none.sock"))
+    pin = ensure_certificate(tmp_path).pin
+    with running_gateway(inside, tmp_path):
+        outside = replace(inside, socket="", pin=pin, user=user_of("a"), password=SECRET)
+        with closing(connect(outside)) as own, pytest.raises(redis.ConnectionError):
+            own.ping()
+
+
+def test_it_says_who_is_inside_and_that_it_lives(outside: Address, redis_client: redis.Redis) -> None:
+    key = Keys(outside.prefix).node(GATEWAY)
+
+    def told(detail: str) -> NodeState | None:
+        state = NodeState.read(redis_client.get(key))
+        return state if state is not None and state.detail == detail else None
+
+    first = until(lambda: told("nobody is connected"), "it says so")
+    with closing(connect(outside)) as own:
+        own.ping()
+        later = until(lambda: told("a is connected"), "it says who")
+    assert later.tick > first.tick
+    assert (later.name, later.error) == (GATEWAY, "")
+
+
+def test_a_taken_port_is_said_with_who_has_it(tmp_path: Path) -> None:
+    ensure_certificate(tmp_path)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = Address("127.0.0.1", taken.getsockname()[1], "x", socket="/nowhere")
+        with pytest.raises(ServiceError, match=r"the port is taken by .*\."):
+            asyncio.run(Gateway(address, tmp_path, False, False).run(threading.Event()))
+
+
+@pytest.mark.allow_warnings
+@pytest.mark.skipif(sys.platform == "darwin", reason="loopback has one address there")
+def test_networks_are_followed_and_a_taken_address_is_said(
+    inside: Address, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ensure_certificate(tmp_path)
+    monkeypatch.setattr(gateway_module, "_NETWORKS_S", 0.02)
+    here: tuple[str, ...] = ()
+    monkeypatch.setattr(gateway_module, "private_addresses", lambda public: here)
+
+    def listens(host: str) -> bool:
+        with socket.socket() as tried:
+            return tried.connect_ex((host, inside.port)) == 0
+
+    with running_gateway(inside, tmp_path, lan=True) as gateway:
+        until(lambda: gateway.trouble, "it says that nobody reaches it")
+        assert gateway.trouble == "this machine has no private address"
+        here = ("127.0.0.7",)
+        until(lambda: listens("127.0.0.7") and not gateway.trouble, "it listens at a new address")
+        with socket.create_server(("127.0.0.9", inside.port)):
+            here = ("127.0.0.9",)
+            until(lambda: gateway.trouble, "it says that an address is taken")
+            assert gateway.trouble.startswith("The gateway can't listen at 127.0.0.9")
+        until(lambda: listens("127.0.0.9") and not listens("127.0.0.7"), "it follows")
+
+
+@pytest.mark.skipif(not private_addresses(), reason="this machine has no private address")
+def test_with_the_lan_on_the_invited_come_in_from_other_computers(inside: Address, tmp_path: Path) -> None:
+    pin = ensure_certificate(tmp_path).pin
+    outside = replace(inside, socket="", pin=pin, user=user_of("a"), password=SECRET)
+    elsewhere = replace(outside, host=private_addresses()[0])
+    for lan in (False, True):
+        with running_gateway(inside, tmp_path, lan=lan):
+            assert _comes_in(outside)
+            if lan:
+                until(lambda: _comes_in(elsewhere), "it listens there")
+            else:
+                assert not _comes_in(elsewhere)
+
+
+def test_half_a_login_does_not_wait_for_ever(outside: Address, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gateway_module, "KNOCK_S", 0.5)
+    began = time.monotonic()
+    with knock(outside) as stranger:
+        stranger.sendall(b"*3\r\n$4\r\nAUTH\r\n")
+        assert is_closed(stranger)
+    assert time.monotonic() - began >= 0.5
