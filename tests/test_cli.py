@@ -377,8 +377,8 @@ def test_config_is_set_shown_checked_and_compared(terminal: Terminal) -> None:
     assert "soulsgui config set KEY=VALUE" in said
     assert "mistake" not in said
     assert "seed: 9" in terminal.config.read_text()
-    said = terminal.out("config set redis.tls=true stop.window=9")
-    assert said.endswith("redis.tls: takes effect when the server starts anew\n")
+    said = terminal.out("config set redis.lan=true stop.window=9")
+    assert said.endswith("redis.lan: takes effect when the server starts anew\n")
     assert "stop.window: takes effect with the next new run; one that goes on takes it by: " in said
 
 

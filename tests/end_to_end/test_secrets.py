@@ -1,4 +1,4 @@
-"""A whole encrypted run with an invited computer: who can read which secret."""
+"""A whole run with an invited computer: who can read which secret."""
 
 import os
 import stat
@@ -13,17 +13,14 @@ from soulsgui.wire.api_client import CONTROL_FILE
 from soulsgui.wire.connection import Address
 from soulsgui.wire.control import ControlFile
 from soulsgui.wire.invitation import Invitation
-from tests.end_to_end.server import ENCRYPTING, UNHURRIED, RunningServer, last_json, soulsgui, wait_for
-
-pytestmark = pytest.mark.skipif(not ENCRYPTING, reason="no server program on the PATH has TLS")
+from tests.end_to_end.server import UNHURRIED, RunningServer, last_json, soulsgui, wait_for
 
 LOCAL = ("client-1", "client-2")
 
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
-    words = ("--idle", "--set", "redis.tls=true", "--set", f"redis.binary={ENCRYPTING}")
-    with closing(RunningServer(tmp_path_factory.mktemp("server"), words)) as running:
+    with closing(RunningServer(tmp_path_factory.mktemp("server"))) as running:
         small = {**UNHURRIED, "clients.local": len(LOCAL), "checkpoint.every_updates": 2}
         running.api.command("run.start", {"overrides": small})
         yield running

@@ -36,6 +36,7 @@ def invitation(**fields: Any) -> Invitation:
         "secret": SECRET,
         "prefix": "souls:",
         "created": 1_700_000_000.5,
+        "pin": "5e" * 32,
     }
     return Invitation.model_validate(values | fields)
 
@@ -180,3 +181,13 @@ def test_a_place_is_read_as_people_write_it_or_refused() -> None:
     for text in ("", ":6379", "pc:", "pc:0", "pc:65536", "pc:x", "a b:1", "[fd00::5", "[]:1"):
         with pytest.raises(UsageError, match="no address of a server"):
             read_place(text, 6379)
+
+
+@pytest.mark.parametrize("pin", [{}, {"pin": ""}])
+def test_one_of_an_earlier_version_that_proves_no_server_is_refused_with_what_to_do(
+    pin: dict[str, str],
+) -> None:
+    fields = {name: value for name, value in json.loads(invitation().file_text).items() if name != "pin"}
+    with pytest.raises(UsageError, match="nothing in it proves which server answers") as caught:
+        Invitation.parse(json.dumps(fields | pin | {"version": 1}))
+    assert "--reissue" in caught.value.remedy

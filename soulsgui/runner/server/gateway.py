@@ -57,10 +57,14 @@ _MOST_REFUSED = 1000
 _NAMED = 5
 
 # What our clients say first (redis-py with its protocol 2). The server is told it in our own words, so that
-# nobody hides another command behind wrong lengths.
-_LOGIN = re.compile(rb"\*3\r\n\$4\r\nAUTH\r\n\$\d{1,3}\r\n([^\r\n]+)\r\n\$\d{1,3}\r\n([^\r\n]+)\r\n", re.I)
+# nobody hides another command behind wrong lengths. What can't become it matches, too, without its groups.
+_LOGIN = re.compile(
+    rb"\*3\r\n\$4\r\nAUTH\r\n\$\d{1,3}\r\n([^\r\n]+)\r\n\$\d{1,3}\r\n([^\r\n]+)\r\n"
+    rb"|[^*]|\*[^3]|\*3\r\n\$[^4]",
+    re.IGNORECASE,
+)
 _LINE = re.compile(rb"[^\r\n]*\r\n")
-_NO_CLIENT = b"-NOAUTH here the invited say first who they are\r\n"
+_NO_CLIENT = b"-WRONGPASS here the invited say first who they are\r\n"
 _TOO_MANY = b"-ERR max number of clients reached: this client has too many connections\r\n"
 _KEEP_ALIVE_S = {"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3}
 
@@ -241,7 +245,7 @@ class Gateway:
 
     async def _let_in(self, client: _Side) -> None:
         said = await client.match(_LOGIN)
-        name = client_of(said[1].decode(errors="replace")) if said is not None else ""
+        name = client_of(said[1].decode(errors="replace")) if said is not None and said[1] else ""
         if said is None or not name:
             client.end(_NO_CLIENT)
             return
@@ -280,7 +284,7 @@ class Gateway:
                     await server.set(key, state.to_json())
                 if self._refused and time.monotonic() - told_at > _TOLD_EVERY_S:
                     most = ", ".join(f"{host} ({count})" for host, count in self._refused.most_common(_NAMED))
-                    logger.warning("%d were not let in, of: %s", self._refused.total(), most)
+                    logger.info("%d were not let in, of: %s", self._refused.total(), most)
                     self._refused.clear()
                     told_at = time.monotonic()
                 await asyncio.sleep(_STATE_S)

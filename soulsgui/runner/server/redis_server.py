@@ -356,9 +356,10 @@ def _health_of(client: redis.Redis) -> Health:
 
 def _crowded(error: BaseException) -> str:
     """Return in words that there is no room for a connection, there or here; empty for other errors."""
-    if "max number of clients" in str(error):
-        return "it has as many connections as it may have, and takes no others"
     causes = (error, error.__cause__, error.__context__)
+    # It takes a connection and closes it before it has read anything.
+    if "max number of clients" in str(error) or any(isinstance(one, BrokenPipeError) for one in causes):
+        return "it has as many connections as it may have, and takes no others"
     if any(isinstance(one, OSError) and one.errno in NO_DESCRIPTORS for one in causes):
         return "this computer has as many files and connections open as it may have"
     return ""

@@ -47,7 +47,7 @@ def test_it_says_from_where_the_server_is_reachable_and_what_opening_it_means() 
     wide = invite.reach_look(listed(lan=True, addresses=[("192.168.1.5", 6379), ("pc", 6379)]))
     assert wide.tone is Tone.GOOD
     assert wide.word.endswith("at 192.168.1.5:6379, pc:6379")
-    assert "only with redis.tls" in invite.lan_words(False, True)
+    assert "Everything is encrypted" in invite.lan_words(False, True)
     assert "the run is saved and ended first" in invite.lan_words(True, True)
     assert "no run goes on" in invite.lan_words(True, False)
 

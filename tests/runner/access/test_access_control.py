@@ -1,15 +1,13 @@
 """Who is let in, on each server program of this machine: live, after a restart, on private addresses."""
 
 import asyncio
-import socket
 import subprocess
 import sys
-import time
 from collections.abc import AsyncIterator
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
-import psutil
 import pytest
 import redis
 
@@ -19,14 +17,14 @@ from soulsgui.runner.access.access_control import AccessControl, LocalClients, l
 from soulsgui.runner.access.invitations import Invitations
 from soulsgui.runner.events import EventLog
 from soulsgui.runner.server.bus import Bus
-from soulsgui.runner.server.redis_server import RedisServer, ensure_server, ping, private_addresses
+from soulsgui.runner.server.redis_server import RedisServer, ensure_server, ping
 from soulsgui.system import is_private
 from soulsgui.wire.access import secret_hash, user_of
 from soulsgui.wire.connection import Address
-from soulsgui.wire.control import Event
 from soulsgui.wire.invitation import Invitation
 from soulsgui.wire.keys import Keys
 from tests.faults.waiting import LIMIT_S
+from tests.gateways import running_gateway
 from tests.runner.children import until_now
 from tests.runner.running import address_of, can_ping, connected, is_let_in
 from tests.wire.test_access import ALLOWED, OF_OTHERS, OF_THE_SERVER, OTHER, OWN, OWN_KEYS_MISUSED
@@ -50,6 +48,8 @@ class House:
         self.bus = Bus(self.server.address)
         self.events = EventLog(self.folders.server / "events.jsonl", lambda event: None)
         self.process = start(self.server)
+        self._closing = ExitStack()
+        self._closing.enter_context(running_gateway(self.server.address, self.folders.server))
 
     def restart(self) -> None:
         self.end()
@@ -66,12 +66,13 @@ class House:
         self.access = AccessControl(
             self.server, invitations, local, self.bus, self.events, lambda invited: None
         )
-        await self.access.look(time.monotonic())
+        await self.access.look()
 
     async def invite(self, client: str, reissue: bool = False) -> Invitation:
         return await self.access.invite(client, reissue, SERVER_ID)
 
     def close(self) -> None:
+        self._closing.close()
         self.bus.close()
         self.end()
 
@@ -134,7 +135,7 @@ async def test_rules_that_were_lost_are_issued_again_and_a_subscription_outlives
         await house.bus.call(lambda admin: admin.acl_deluser(user_of("b")))
         assert not is_let_in(other)
         house.access.lost()
-        await house.access.look(time.monotonic())
+        await house.access.look()
         assert is_let_in(other)
         await house.bus.call(lambda admin: admin.publish(KEYS.weights_event, "1"))
         message = heard.get_message(timeout=LIMIT_S)
@@ -169,7 +170,7 @@ async def test_who_is_revoked_while_the_server_is_away_is_out_when_it_comes_back
     assert await house.access.revoke("a") is False
     late = await house.invite("b")
     house.process = start(house.server)
-    await house.access.look(time.monotonic())
+    await house.access.look()
     assert (is_let_in(invitation), is_let_in(late)) == (False, True)
 
 
@@ -234,67 +235,3 @@ async def test_its_own_clients_are_let_in_after_a_restart_and_by_the_next_runner
     moved = replace(house.server.address, port=house.server.address.port + 1, pin="0" * 64)
     LocalClients(house.folders.server, moved)
     assert Address.read(path) == replace(before, port=moved.port, pin=moved.pin)
-
-
-def listens(house: House) -> set[str]:
-    found = psutil.Process(house.process.pid).net_connections("tcp")
-    return {one.laddr.ip for one in found if one.status == psutil.CONN_LISTEN}
-
-
-@pytest.fixture
-async def open_house(tmp_path: Path, settings: RedisSettings) -> AsyncIterator[House]:
-    if not private_addresses():
-        pytest.skip("this machine has no private address")
-    built = House(tmp_path, settings.model_copy(update={"lan": True}))
-    await built.new_runner()
-    yield built
-    built.close()
-
-
-async def test_with_the_lan_on_it_listens_where_the_invited_come_in_alone(open_house: House) -> None:
-    wanted = {"127.0.0.1", *private_addresses()}
-    assert listens(open_house) == wanted
-    open_house.restart()
-    assert listens(open_house) == wanted
-    invitation = await open_house.invite("a")
-    assert not invitation.for_this_machine_only
-    host, port = invitation.addresses[0]
-    assert host == private_addresses()[0]
-    assert invitation.addresses[-1] == (socket.gethostname(), port)
-    assert is_let_in(invitation)
-    for stranger in (Address(host, port), Address(host, port, "guessed"), Address(host, port, "", "", "a")):
-        assert not can_ping(stranger)
-    # The server's own password is good everywhere, and is told to nobody.
-    assert ping(replace(open_house.server.address, host=host)).ready
-
-
-@pytest.mark.skipif(sys.platform == "darwin", reason="loopback has one address there")
-async def test_networks_are_followed_and_a_taken_address_is_said_once(
-    open_house: House, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    here = private_addresses()
-
-    def warnings() -> list[Event]:
-        return [event for event in open_house.events.newest(10) if event.level == "warning"]
-
-    async def look(later: int, private: tuple[str, ...]) -> None:
-        monkeypatch.setattr("soulsgui.runner.server.redis_server.private_addresses", lambda public: private)
-        await open_house.access.look(time.monotonic() + later)
-
-    with connected(address_of(await open_house.invite("a"))) as own:
-        number = own.client_id()
-        for later, private in ((1000, ()), (2000, here)):
-            await look(later, private)
-            assert listens(open_house) == {"127.0.0.1", *private}
-            bind = f"bind {open_house.server.bind(private)}\n"
-            assert bind in open_house.server.config_path.read_text()
-            assert own.client_id() == number
-    assert [warning.cause for warning in warnings()] == ["this machine has no private address"]
-    with socket.create_server(("127.0.0.9", open_house.server.address.port)):
-        for later in (3000, 4000):
-            await look(later, (*here, "127.0.0.9"))
-    warning = warnings()[-1]
-    assert len(warnings()) == 2
-    assert "can't reach the server" in warning.what
-    assert warning.cause
-    assert listens(open_house) == {"127.0.0.1", *here}

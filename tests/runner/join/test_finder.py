@@ -40,7 +40,7 @@ class World:
         return self.finder.address.host if self.finder.address is not None else ""
 
 
-OURS = Address("b", 6379, SECRET, "souls:", "client.gamer")
+OURS = Address("b", 6379, SECRET, "souls:", "client.gamer", "0" * 64)
 
 
 @pytest.mark.parametrize("of_a", [SILENT, SHUT_OUT], ids=["silent", "another server"])

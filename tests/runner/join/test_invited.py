@@ -49,7 +49,7 @@ async def test_the_client_plays_for_the_inviting_server_wherever_that_is_found(
         assert is_private(runner.folder.server_address)
         server = runner.status().server
         assert (server.name, server.reachable, server.error) == ("atelier", True, "")
-        assert server.url == f"redis://127.0.0.1:{good_address.port}"
+        assert server.url == f"rediss://127.0.0.1:{good_address.port}"
         told = [runner.status().to_json(), *(one.what for one in runner.events.newest(99))]
         assert not [text for text in told if SECRET in text]
 

@@ -44,7 +44,7 @@ async def test_a_look_tells_what_would_run_or_why_that_is_not_known_and_changes_
     assert (await look(invitation.link))["agreed"] is True
     describe_run(redis_client, redis_address.prefix, **(game | {"client__restart_hook": "os:abort"}))
     assert (await look(invitation.link))["agreed"] is False, "it is another one"
-    assert (seen["address"], seen["error"]) == (f"127.0.0.1:{redis_address.port}", "")
+    assert (seen["address"], seen["error"]) == (f"127.0.0.1:{invitation.addresses[1][1]}", "")
     assert seen["server"]["server_name"] == "atelier"
     assert seen["round_trip_s"] > 0
     assert SECRET not in str(seen)

@@ -33,7 +33,7 @@ async def test_a_test_tells_how_well_the_server_is_and_what_it_needs_or_why_it_i
     idle.saved.choose(invitation)
     describe_run(redis_client, redis_address.prefix)
     found = await call(idle, "servers.test")
-    assert found["address"] == f"127.0.0.1:{redis_address.port}"
+    assert found["address"] == f"127.0.0.1:{invitation.addresses[1][1]}"
     assert (found["error"], found["shut_out"]) == ("", False)
     assert (found["env_id"], found["lacks"]) == ("Toy-v0", [])
     assert 0 < found["round_trip_s"] < 10
@@ -59,21 +59,22 @@ async def test_a_test_tells_how_well_the_server_is_and_what_it_needs_or_why_it_i
 
 
 async def test_a_server_that_moved_is_played_for_at_its_new_address(
-    idle: ClientRunner, invitation: Invitation, redis_address: Address
+    idle: ClientRunner, invitation: Invitation, gateway: Address
 ) -> None:
-    await call(idle, "servers.join", invitation=invitation_to(("127.0.0.1", free_port())).link)
+    moved = invitation.model_copy(update={"addresses": (("127.0.0.1", free_port()),)})
+    await call(idle, "servers.join", invitation=moved.link)
     assert client(idle).state != "online"
-    place = f" 127.0.0.1:{redis_address.port} "
+    place = f" 127.0.0.1:{gateway.port} "
     assert (await call(idle, "servers.change_address", server_id="server-1", place=place))["taken"]
     await comes_to_be(idle, "online")
     (kept,) = idle.saved.all()
-    assert kept.addresses[0] == ("127.0.0.1", redis_address.port)
+    assert kept.addresses[0] == ("127.0.0.1", gateway.port)
     assert len(kept.addresses) == 2, "the former one may be right again"
     assert kept.secret == SECRET
 
 
 async def test_another_address_is_taken_only_when_confirmed_where_it_is_not_found_and_never_for_another(
-    idle: ClientRunner, invitation: Invitation, redis_address: Address, monkeypatch: pytest.MonkeyPatch
+    idle: ClientRunner, invitation: Invitation, gateway: Address, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(Refused, match="no invitation of a server"):
         await call(idle, "servers.change_address", server_id="nobody", place="127.0.0.1:1")
@@ -82,7 +83,7 @@ async def test_another_address_is_taken_only_when_confirmed_where_it_is_not_foun
         await call(idle, "servers.change_address", server_id="server-1", place="127.0.0.1:port")
     stranger = invitation.model_copy(update={"secret": "unknown-to-that-server"})
     for kept, place, said in (
-        (stranger, f"127.0.0.1:{redis_address.port}", "another one than atelier"),
+        (stranger, f"127.0.0.1:{gateway.port}", "another one than atelier"),
         (invitation, f"127.0.0.1:{free_port()}", "No answer from"),
     ):
         idle.saved.keep(kept)
