@@ -9,7 +9,7 @@ from typing import NamedTuple, Self
 
 from soulsgui.errors import UsageError
 
-PROTOCOL = 2  # version of the wire contract spoken here
+PROTOCOL = 3  # version of the wire contract spoken here
 
 # It becomes a part of keys and of access rules.
 _CLIENT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")

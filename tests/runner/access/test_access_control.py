@@ -197,8 +197,6 @@ async def test_each_of_its_own_clients_has_its_own_user_with_a_clients_rights_al
 
     with connected(addresses[0]) as connection:
         for command in ALLOWED:
-            if command[0] == "XINFO":
-                connection.xadd(KEYS.chunks(OWN), {"c": b"x"})
             give(command)
         for command in (*OWN_KEYS_MISUSED, *OF_OTHERS, *OF_THE_SERVER):
             with pytest.raises(redis.ResponseError, match=r"(?i)no permissions|noperm|not allowed"):

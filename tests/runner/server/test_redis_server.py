@@ -109,7 +109,7 @@ async def test_the_server_starts_with_its_configuration_and_lets_nobody_in_witho
         "maxmemory-policy": "noeviction",
         "maxmemory-clients": "0",
         "proto-max-bulk-len": str(128 * 2**20),
-        "client-query-buffer-limit": str(256 * 2**20),
+        "client-query-buffer-limit": str(160 * 2**20),
         "protected-mode": "yes",
         "bind": "127.0.0.1",
         "dir": str(server.data_dir.resolve()),
