@@ -157,7 +157,7 @@ class StreamSession:
     def settle(self, connection: redis.Redis) -> None:
         """After a lost connection: find out whether the session still stands.
 
-        Its hello is said once more, under the id that it had: where that is there, or was, it is refused. Which
+        Its hello is said once more, under the id that it had: where that was stored, it is refused. Which
         entries were stored is found out in the same way, when they are sent again.
         """
         if self._is_taken_over:

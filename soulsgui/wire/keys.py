@@ -145,6 +145,16 @@ class Keys:
         """Return every list that is called after one client."""
         return self.requests(client), self.replies(client)
 
+    def of_client(self, client: str) -> tuple[str, ...]:
+        """Return every key that is called after one client."""
+        return (
+            self.beat(client),
+            self.grant(client),
+            self.wish(client),
+            *self.streams(client),
+            *self.lists(client),
+        )
+
     def client_of_beat(self, key: str) -> str:
         """Return the client id inside a heartbeat key; empty for others."""
         return key.removeprefix(self.beat("")) if key.startswith(self.beat("")) else ""

@@ -1,4 +1,4 @@
-"""Guards the server against what the connections of a client take: replies unread, commands half sent, sockets.
+"""Guards the server against what connections of clients take: replies unread, commands half sent, sockets.
 
 The server's own limits are those of a connection, and wide, as its own processes need them: weights are sent
 and read whole. A client that takes more than one of its kind needs is shut out for a while. What clients have

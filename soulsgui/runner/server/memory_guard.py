@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 
 LOOK_EVERY_S = 1.0
 MOST_LOG_BYTES = 4 * 2**20
-"""More than the lines that a client keeps on the server take: nobody reads its log but when it is asked for."""
+"""More than the lines that a client keeps on the server take: nobody reads its log until it is asked for."""
 
 _HALF, _FULL = 0.5, 0.7
 _BELOW = 0.05

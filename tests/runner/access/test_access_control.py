@@ -296,3 +296,28 @@ async def test_networks_are_followed_and_a_taken_address_is_said_once(
     assert "can't reach the server" in warning.what
     assert warning.cause
     assert listens(open_house) == {"127.0.0.1", *here}
+
+
+async def test_who_had_an_older_secret_leaves_nothing_behind(house: House) -> None:
+    """A last id on each stream would keep whoever comes under the name from saying a word."""
+    thief, other = await house.invite("a"), await house.invite("b")
+    last = f"{2**64 - 1}-{2**64 - 1}"
+    with connected(address_of(thief)) as own, connected(address_of(other)) as beside:
+        for key in KEYS.streams("a"):
+            own.xadd(key, {"c": b"x"}, id=last)
+        own.set(KEYS.beat("a"), "x")
+        own.rpush(KEYS.requests("a"), "x")
+        beside.xadd(KEYS.chunks("b"), {"c": b"x"})
+        with pytest.raises(redis.ResponseError, match=r"exhausted|equal or smaller"):
+            own.xadd(KEYS.chunks("a"), {"c": b"x"})
+        newer = await house.invite("a", reissue=True)
+        assert await house.bus.call(lambda admin: admin.keys(f"{KEYS.prefix}*")) == [
+            KEYS.chunks("b").encode()
+        ]
+        with pytest.raises(redis.RedisError):
+            own.xadd(KEYS.chunks("a"), {"c": b"x"})
+    with connected(address_of(newer)) as own:
+        assert own.xadd(KEYS.chunks("a"), {"hello": b"x"})
+        await house.new_runner()
+        await house.access.look(time.monotonic())
+        assert await house.bus.call(lambda admin: admin.xlen(KEYS.chunks("a"))) == 1
