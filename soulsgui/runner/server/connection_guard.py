@@ -48,7 +48,7 @@ def taken_by_client(connection: redis.Redis) -> dict[str, Taken]:
     return {client: Taken(number, sizes[client]) for client, number in numbers.items()}
 
 
-def too_much(taken: Taken, most_bytes: int) -> str:
+def too_much(taken: Taken, most_bytes: float) -> str:
     """Return in words what a client takes more than it may; empty when it does not."""
     if taken.size > most_bytes:
         return f"{size_words(taken.size)} of replies that it did not read, or of commands half sent"
