@@ -43,6 +43,57 @@ class LineFormatter(logging.Formatter):
         return printable(super().format(record), None, lines=True)
 
 
+_MOST_EQUAL, _EQUAL_WITHIN_S = 5, 60.0
+_MOST_COUNTED = 256
+
+
+class CountingHandler(logging.StreamHandler[TextIO]):
+    """Writes the first lines of equal ones within a minute, and then how many more there were.
+
+    What fails again and again, or is done to us by somebody else, would fill the disk.
+    """
+
+    def __init__(self, stream: TextIO) -> None:
+        super().__init__(stream)
+        self._counts: dict[tuple[str, int, str], int] = {}  # the oldest first
+        self._firsts: dict[tuple[str, int, str], logging.LogRecord] = {}
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write a line, or count it."""
+        try:
+            key = (record.name, record.levelno, record.getMessage())
+        except Exception:
+            self.handleError(record)
+            return
+        self._tell_counts(record.created - _EQUAL_WITHIN_S)
+        self._firsts.setdefault(key, record)
+        self._counts[key] = self._counts.get(key, 0) + 1
+        if self._counts[key] <= _MOST_EQUAL:
+            super().emit(record)
+
+    def close(self) -> None:
+        """Write what was counted last."""
+        self.acquire()
+        try:
+            self._tell_counts(float("inf"))
+        finally:
+            self.release()
+        super().close()
+
+    def _tell_counts(self, before: float) -> None:
+        """Tell of what began before a moment, and of the oldest of too many; all are then counted anew."""
+        while self._counts:
+            key, count = next(iter(self._counts.items()))
+            first = self._firsts[key]
+            if first.created > before and len(self._counts) <= _MOST_COUNTED:
+                return
+            del self._counts[key], self._firsts[key]
+            if count > _MOST_EQUAL:
+                text = f"{key[2]} (counted, not repeated: {count - _MOST_EQUAL:,} more)"
+                told = {"msg": text, "args": None, "exc_info": None, "exc_text": None, "created": time.time()}
+                super().emit(logging.makeLogRecord(vars(first) | told))
+
+
 @dataclass(frozen=True)
 class ParsedLine:
     """A log line taken apart; time and level are empty for lines of other programs."""
@@ -100,7 +151,7 @@ def still_runs(pid: int, identity: Mapping[str, object]) -> bool:
 
 def setup_logging(level: str = "info") -> None:
     """Send the log to standard error, which the runner points at the service's log file."""
-    handler = logging.StreamHandler(sys.stderr)
+    handler = CountingHandler(sys.stderr)
     handler.setFormatter(LineFormatter())
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
     logging.captureWarnings(True)

@@ -1,5 +1,6 @@
 """A terminal that holds its output, goes away, or comes back after a while."""
 
+import io
 import logging
 import os
 import select
@@ -10,7 +11,7 @@ from typing import TextIO
 
 import pytest
 
-from soulsgui.process import Terminal, own_terminal, setup_logging
+from soulsgui.process import CountingHandler, Terminal, own_terminal, setup_logging
 from tests.faults.waiting import LIMIT_S
 
 HOLD, GO_ON = b"\x13", b"\x11"  # Ctrl+S, Ctrl+Q
@@ -122,3 +123,41 @@ def test_the_log_goes_through_it_and_comes_back(screen: Screen, monkeypatch: pyt
 def test_what_is_no_terminal_is_left_alone() -> None:
     with own_terminal() as terminal:
         assert terminal is None
+
+
+class _CountedLog:
+    """What is written of lines that are logged at given seconds."""
+
+    def __init__(self) -> None:
+        self._stream = io.StringIO()
+        self.handler = CountingHandler(self._stream)
+
+    def log(self, at: float, *texts: str) -> None:
+        for text in texts:
+            record = logging.makeLogRecord(
+                {"name": "x", "levelno": logging.ERROR, "msg": text, "created": at}
+            )
+            self.handler.handle(record)
+
+    @property
+    def lines(self) -> list[str]:
+        return self._stream.getvalue().splitlines()
+
+
+def test_equal_lines_of_a_minute_are_counted_and_not_repeated() -> None:
+    written = _CountedLog()
+    written.log(0.0, *["no descriptors left"] * 150_000, "another", "another")
+    assert written.lines == ["no descriptors left"] * 5 + ["another"] * 2
+    written.log(61.0, "later")
+    assert written.lines[7:] == ["no descriptors left (counted, not repeated: 149,995 more)", "later"]
+    written.log(62.0, *["no descriptors left"] * 6)
+    assert written.lines[9:] == ["no descriptors left"] * 5, "it is told anew"
+    written.handler.close()
+    assert written.lines[14:] == ["no descriptors left (counted, not repeated: 1 more)"]
+
+
+def test_lines_that_all_differ_are_all_written_and_few_are_remembered() -> None:
+    written = _CountedLog()
+    written.log(0.0, *["the same"] * 7, *map(str, range(1000)), "the same")
+    assert len(written.lines) == 5 + 1000 + 1 + 1
+    assert written.lines.index("the same (counted, not repeated: 2 more)") == 5 + 256

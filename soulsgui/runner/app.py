@@ -22,6 +22,7 @@ from soulsgui.runner.run.services import RunContext, binding_of, node_health
 from soulsgui.runner.run.start import Probe, probe_environment
 from soulsgui.runner.server.binary import loss_at_start
 from soulsgui.runner.server.bus import Bus
+from soulsgui.runner.server.connection_guard import ConnectionGuard
 from soulsgui.runner.server.memory_guard import LOOK_EVERY_S, MemoryGuard
 from soulsgui.runner.server.reader import ServerReader, ServerState, Turn
 from soulsgui.runner.server.redis_server import REDIS, Pinger, RedisServer, ensure_server
@@ -162,6 +163,7 @@ class Runner(BaseRunner):
             lambda: self.supervisor.running(TRAINER),
             lambda: self._run_of(REDIS),
         )
+        self.connections = ConnectionGuard(self.bus, self.events, self.memory.cut_off, self.access.lost)
         self._keep_doing(self._watch, "watch")
         self._keep_doing(self._guard_memory, "memory", LOOK_EVERY_S)
         self._cleanup.push_async_callback(self.supervisor.close)
@@ -220,6 +222,7 @@ class Runner(BaseRunner):
 
     async def _guard_memory(self) -> None:
         if self.server_state.reachable:
+            await self.connections.look()
             await self.memory.look()
 
     async def _watch(self) -> None:

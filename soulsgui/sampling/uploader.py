@@ -155,26 +155,24 @@ class StreamSession:
         return len(doubtful)
 
     def settle(self, connection: redis.Redis) -> None:
-        """After a lost connection: find out what was stored, and whether the session is still valid."""
+        """After a lost connection: find out whether the session still stands.
+
+        Its hello is said once more, under the id that it had: where that was stored, it is refused. Which
+        entries were stored is found out in the same way, when they are sent again.
+        """
         if self._is_taken_over:
             raise StreamTakenOver
         if not self.unsure:
             return
         if self.session is not None:
-            last = EntryId(0, 0)
+            fields: dict[Any, Any] = {HELLO_FIELD: self._hello()}
             try:
-                last = EntryId.parse(connection.xinfo_stream(self.key)["last-generated-id"])
+                connection.xadd(self.key, fields, id=str(self.session), nomkstream=True)
             except redis.ResponseError as error:
-                if "no such key" not in str(error):
+                if _REFUSED_ID not in str(error):
                     raise
-            if last < self.session:
-                self.session = None  # the server came back without our data
-            elif last.ms == self.session.ms and last <= self._last:  # one that we sent
-                self._stored([sent for sent in self.waiting if sent.sent_as and sent.sent_as <= last])
-                self._last = last
             else:
-                self._is_taken_over = True
-                raise StreamTakenOver
+                self.session = None  # the server came back without our data
         self.unsure = False
 
     def flush(self, connection: redis.Redis, credit: Credit) -> int:
@@ -198,7 +196,7 @@ class StreamSession:
             if isinstance(reply, AWAY):
                 raise reply
         self.unsure = False
-        return self._sort_out(connection, batch, replies)
+        return self._sort_out(batch, replies)
 
     def _next_batch(self, credit: Credit) -> list[StreamEntry]:
         """Give ids and numbers to the next entries."""
@@ -212,7 +210,7 @@ class StreamSession:
             self._last = max(self._last, entry.sent_as)
         return batch
 
-    def _sort_out(self, connection: redis.Redis, batch: list[StreamEntry], replies: list[object]) -> int:
+    def _sort_out(self, batch: list[StreamEntry], replies: list[object]) -> int:
         stored: list[StreamEntry] = []
         refused: list[Exception] = []
         repeated: list[StreamEntry] = []
@@ -230,9 +228,7 @@ class StreamSession:
                 entry.tries -= 1  # this try stored nothing
             self._is_taken_over = True  # its id was never used by us: somebody else writes here
             raise StreamTakenOver
-        if repeated:
-            self.unsure = True
-            self.settle(connection)  # stored before its reply was lost: the last id tells
+        self._stored(repeated)  # before their replies were lost
         if refused:
             raise refused[0]
         return len(stored)

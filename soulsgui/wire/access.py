@@ -66,6 +66,7 @@ class Address:
             ) from error
 
 
+_CLIENT = "client."
 _NOTHING = ("resetkeys", "resetchannels", "-@all")
 _CONNECTION = ("+subscribe", "+unsubscribe", "+hello", "+auth", "+ping", "+client|setname", "+client|id")
 
@@ -76,7 +77,12 @@ def user_of(client: str) -> str:
     Raises:
         UsageError: A client can't be called so.
     """
-    return f"client.{check_client_name(client)}"
+    return f"{_CLIENT}{check_client_name(client)}"
+
+
+def client_of_user(user: str) -> str:
+    """Return the client that a user of the server is; empty for the server's own."""
+    return user.removeprefix(_CLIENT) if user.startswith(_CLIENT) else ""
 
 
 def client_of(user: str) -> str:
@@ -94,11 +100,11 @@ def client_rights(client: str, prefix: str) -> tuple[str, ...]:
     """Return the words of ACL SETUSER that give a client its rights below a prefix, and no other."""
     check_client_name(client)
     keys = Keys(prefix)
-    streams = list(keys.streams(client))
+    streams = list(keys.streams(client))  # added to, never read: a word could ask for all that they hold
     read = [f"{keys.weights}*", keys.config, keys.wish(client), keys.grant(client)]
     return (
         *_NOTHING,
-        _selector(("+xadd", "+xlen", "+xinfo|stream"), "%RW~", streams),
+        _selector(("+xadd",), "%RW~", streams),
         _selector(("+set", "+get", "+pttl"), "%RW~", [keys.beat(client)]),
         _selector(("+get", "+getrange", "+strlen"), "%R~", read),
         _selector(("+rpush",), "%W~", [keys.requests(client)]),

@@ -66,6 +66,7 @@ class GroupReader:
         self._unsettled: set[str] = set()
         self._aside: set[str] = set()
         self._newly_aside: list[str] = []
+        self._begun_anew: list[str] = []
 
     @property
     def idle(self) -> bool:
@@ -86,6 +87,11 @@ class GroupReader:
     def take_unusable(self) -> list[str]:
         """Return the clients whose stream was set aside since the last call."""
         found, self._newly_aside = self._newly_aside, []
+        return found
+
+    def take_begun_anew(self) -> list[str]:
+        """Return the clients whose stream, or group, was taken away since the last call."""
+        found, self._begun_anew = self._begun_anew, []
         return found
 
     def start_over(self) -> None:
@@ -192,6 +198,7 @@ class GroupReader:
             elif _says(error, "NOGROUP"):
                 logger.info("%s has no group any more: it is read from its beginning", key)
                 del self._clients[key]
+                self._begun_anew.append(client)
                 self._add(connection, [client])
             else:
                 raise

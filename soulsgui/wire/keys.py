@@ -9,7 +9,7 @@ from typing import NamedTuple, Self
 
 from soulsgui.errors import UsageError
 
-PROTOCOL = 2  # version of the wire contract spoken here
+PROTOCOL = 3  # version of the wire contract spoken here
 
 # It becomes a part of keys and of access rules.
 _CLIENT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
@@ -145,6 +145,16 @@ class Keys:
     def lists(self, client: str) -> tuple[str, str]:
         """Return every list that is called after one client."""
         return self.requests(client), self.replies(client)
+
+    def of_client(self, client: str) -> tuple[str, ...]:
+        """Return every key that is called after one client."""
+        return (
+            self.beat(client),
+            self.grant(client),
+            self.wish(client),
+            *self.streams(client),
+            *self.lists(client),
+        )
 
     def client_of_beat(self, key: str) -> str:
         """Return the client id inside a heartbeat key; empty for others."""

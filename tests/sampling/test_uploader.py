@@ -85,7 +85,7 @@ class _RepliesAreLost:
         return pipeline
 
 
-@pytest.mark.parametrize("noticed", [True, False], ids=["the last id tells", "the refusal tells"])
+@pytest.mark.parametrize("noticed", [True, False], ids=["after the hello was said again", "by itself"])
 def test_stored_entries_are_not_sent_again_after_a_lost_reply(connection: redis.Redis, noticed: bool) -> None:
     stream = _begun(connection)
     _push(stream, "a", "b")

@@ -42,8 +42,8 @@ def commands(text: str, client: str) -> list[tuple[str, ...]]:
 
 
 ALLOWED = commands(
-    "XADD {chunks} * hello x, XADD {episodes} * e x, XADD {log} MAXLEN 1000 * line x, XLEN {chunks}, "
-    "XINFO STREAM {chunks}, SET {beat} x PX 1000, GET {beat}, PTTL {beat}, GET {weights}, "
+    "XADD {chunks} * hello x, XADD {episodes} NOMKSTREAM * e x, XADD {log} MAXLEN 1000 * line x, "
+    "SET {beat} x PX 1000, GET {beat}, PTTL {beat}, GET {weights}, "
     "GETRANGE {weights} 0 10, STRLEN {weights}, GET {config}, GET {wish}, GET {grant}, PING, "
     "CLIENT SETNAME x, CLIENT ID, RPUSH {requests} x, BLPOP {replies} 0.01",
     OWN,
@@ -53,6 +53,7 @@ OWN_KEYS_MISUSED = commands(
     "UNLINK {beat}, XTRIM {chunks} MAXLEN 0, XDEL {chunks} 1-1, XRANGE {chunks} - +, "
     "XREAD STREAMS {chunks} 0, XGROUP DESTROY {chunks} trainer, XGROUP CREATE {chunks} g 0, "
     "XREADGROUP GROUP trainer x STREAMS {chunks} >, XACK {chunks} trainer 1-1, XSETID {chunks} 9-9, "
+    "XLEN {chunks}, XINFO STREAM {chunks}, XINFO STREAM {log} FULL COUNT 0, XREVRANGE {chunks} + - COUNT 1, "
     "XINFO GROUPS {chunks}, RENAME {chunks} {theirs}, COPY {beat} {theirs}, EXPIRE {beat} 1, PERSIST {beat}, "
     "APPEND {beat} x, TYPE {beat}, DUMP {beat}, SET {grant} x, SET {wish} x, SET {weights} x, "
     "SET {config} x, PUBLISH {wake_up} x, PUBLISH {weights_event} 1, LPUSH {requests} x, "

@@ -157,6 +157,7 @@ def test_a_missing_group_is_made_anew(redis_client: redis.Redis, keys: Keys, gon
     _add(redis_client, keys, "b", "1")
     assert _take_all(reader, redis_client) == ["a1", "b1"]
     assert reader.take_unusable() == []
+    assert reader.take_begun_anew() == ["a"]
 
 
 def test_a_refused_acknowledgement_brings_the_entries_again(redis_client: redis.Redis, keys: Keys) -> None:

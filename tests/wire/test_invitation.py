@@ -55,7 +55,9 @@ def test_link_text_and_file_hold_the_same(tmp_path: Path) -> None:
 
 def test_an_address_of_it_has_everything_to_be_let_in() -> None:
     made = invitation()
-    assert made.address("atelier", 6379) == Address("atelier", 6379, SECRET, "souls:", "client.gamer-01")
+    assert made.address("atelier", 6379) == Address(
+        "atelier", 6379, SECRET, "souls:", "client.gamer-01", "5e" * 32
+    )
     assert made.places == "192.168.1.5:6379, [fd00::5]:6379, atelier:6379"
     assert not made.for_this_machine_only
     assert invitation(addresses=[("127.0.0.1", 1), ("::1", 1)]).for_this_machine_only
@@ -184,7 +186,7 @@ def test_a_place_is_read_as_people_write_it_or_refused() -> None:
 
 
 @pytest.mark.parametrize("pin", [{}, {"pin": ""}])
-def test_one_of_an_earlier_version_that_proves_no_server_is_refused_with_what_to_do(
+def test_one_of_an_earlier_version_that_proves_no_server_is_refused(
     pin: dict[str, str],
 ) -> None:
     fields = {name: value for name, value in json.loads(invitation().file_text).items() if name != "pin"}

@@ -20,7 +20,7 @@ from soulsgui.system import is_private, make_private
 from soulsgui.wire.access import secret_hash, user_line, user_of, user_words
 from soulsgui.wire.connection import AWAY, Address
 from soulsgui.wire.invitation import Invitation
-from soulsgui.wire.keys import check_client_name, is_client_name
+from soulsgui.wire.keys import Keys, check_client_name, is_client_name
 
 logger = logging.getLogger(__name__)
 
@@ -38,6 +38,8 @@ class Order:
 
     hashes: Mapping[str, str]  # The hash of the secret of each client it should let in
     prefix: str  # Of the keys
+    # Clients that were invited anew: whoever had the older secret leaves nothing behind under their names.
+    anew: frozenset[str] = frozenset()
 
     def obtain(self, connection: redis.Redis) -> None:
         """Apply it; clients that keep their secret stay."""
@@ -48,6 +50,9 @@ class Order:
             # Deleting alone ends connections that came in with another secret.
             if user != _DEFAULT_USER and f"#{secrets_of.get(user)}" not in said:
                 pipeline.acl_deluser(user)
+        keys = Keys(self.prefix)
+        if left := [key for client in self.anew for key in keys.of_client(client)]:
+            pipeline.unlink(*left)
         for client, hashed in self.hashes.items():
             words = user_words(client, self.prefix, hashed)
             pipeline.execute_command("ACL", "SETUSER", user_of(client), *words)  # type: ignore[no-untyped-call]
@@ -132,6 +137,7 @@ class AccessControl:
         self._events = events
         self._on_change = on_change
         self._obtained = False
+        self._anew: frozenset[str] = frozenset()
         self._refused = ""
         self._lock = asyncio.Lock()
         on_change(invitations.clients)
@@ -173,7 +179,7 @@ class AccessControl:
 
     async def _obtain(self) -> bool:
         """Apply the rules to the running server; return whether it answered."""
-        order = Order(self._hashes, self._server.address.prefix)
+        order = Order(self._hashes, self._server.address.prefix, self._anew)
         try:
             await self._bus.call(order.obtain)
         except (*AWAY, redis.RedisError) as error:
@@ -183,7 +189,7 @@ class AccessControl:
                 logger.warning("the server can't be told who may come in: %s", refused)
             self._refused = refused
             return False
-        self._obtained, self._refused = True, ""
+        self._obtained, self._refused, self._anew = True, "", frozenset()
         return True
 
     async def let_own_in(self, clients: list[str]) -> None:
@@ -195,9 +201,13 @@ class AccessControl:
                 await self._configure()
 
     async def invite(self, client: str, reissue: bool, server_id: str) -> Invitation:
-        """Invite a client; an older invitation of it ends. It may come as soon as Redis answers."""
+        """Invite a client; an older invitation of it ends, with all that came of it.
+
+        It may come as soon as Redis answers.
+        """
         async with self._lock:
             secret = await asyncio.to_thread(self.invitations.invite, client, reissue)
+            self._anew |= {client}
             await self._changed()
         self._events.add("info", f"{client} was invited{' anew' if reissue else ''}.", service=REDIS)
         return Invitation(

@@ -226,19 +226,13 @@ class ClientRoster:
             self._clock.observe(beat, self._ages.get(name, 0.0), now)
 
     def _past(self, now: float) -> list[Write]:
-        """Take away what clients were that begin anew, and simulated ones whose process is long gone."""
-        anew = [name for name in self._anew if self.beat(name) is not None]
+        """Take away simulated clients whose process is long gone."""
         folded = [
             name
             for name, known in self._known.items()
             if _has_gone_by(known) and (self._clock.age_s(name, now) or 0.0) > _FOLDED_AFTER_S
         ]
-        keys = self._keys  # what they had sent is still read
-        names = [key(client) for client in anew for key in (keys.beat, keys.grant, keys.wish)]
-        return [
-            *([lambda connection: connection.delete(*names)] if names else []),
-            *([self.forgetting(*folded)] if folded else []),
-        ]
+        return [self.forgetting(*folded)] if folded else []
 
     def _granted_wishes(self) -> list[Write]:
         """Take back the wishes to stop that were carried out, so that the client may come again."""
@@ -275,11 +269,8 @@ class ClientRoster:
         """Return the removal of clients and of what they left on the server, maybe but for their beats."""
         keys = self._keys
         names = [
-            key
-            for client in clients
-            for key in (keys.grant(client), keys.wish(client), *keys.streams(client), *keys.lists(client))
+            key for client in clients for key in keys.of_client(client) if beats or key != keys.beat(client)
         ]
-        names += map(keys.beat, clients) if beats else []
 
         def write(connection: redis.Redis) -> None:
             if clients:

@@ -12,6 +12,7 @@ from soulsgui.runner.api.server import Check, Handler
 from soulsgui.runner.refusal import Refused, no_run
 from soulsgui.runner.run.library import LATEST, log_paths
 from soulsgui.runner.server.bus import ANSWER_LIMIT_S
+from soulsgui.runner.server.memory_guard import MOST_LOG_BYTES
 from soulsgui.runner.services.logs import read_lines
 from soulsgui.wire import control
 from soulsgui.wire.access import user_of
@@ -32,7 +33,6 @@ Entries = list[tuple[bytes, dict[bytes, bytes]]]
 
 # How long a client of our own may take to answer before it is left as it is.
 _HEAR_LIMIT_S = 5.0
-_MOST_BYTES = 4 * 2**20
 
 
 async def _pause(runner: "Runner", params: control.ClientPauseParams) -> None:
@@ -162,7 +162,7 @@ def told_lines(connection: redis.Redis, keys: Keys, client: str, n: int) -> list
     # A stream that its client does not trim may be of any size: looked at before it is read.
     size = connection.memory_usage(key) or 0
     found: Entries | None = None
-    if size <= _MOST_BYTES:
+    if size <= MOST_LOG_BYTES:
         try:
             found = cast("Entries", connection.xrevrange(key, count=min(n, KEPT_LINES)))
         except redis.ResponseError as error:

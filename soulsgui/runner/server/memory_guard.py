@@ -22,6 +22,8 @@ from soulsgui.wire.node_commands import NodeCommand
 logger = logging.getLogger(__name__)
 
 LOOK_EVERY_S = 1.0
+MOST_LOG_BYTES = 4 * 2**20
+"""More than the lines that a client keeps on the server take: nobody reads its log until it is asked for."""
 
 _HALF, _FULL = 0.5, 0.7
 _BELOW = 0.05
@@ -29,6 +31,7 @@ _HOLD_S = 5.0
 _ANSWER_S = 2.0
 _WORTH_CUTTING = 0.1
 _MUCH = 0.3
+_LOGS_EVERY = 5  # looks
 
 Level = Literal["", "half", "full"]
 
@@ -72,6 +75,22 @@ def emptying(streams: Sequence[str], lists: Sequence[str]) -> Callable[[redis.Re
     return trim
 
 
+def removing_large_logs(keys: Keys, clients: Sequence[str]) -> Callable[[redis.Redis], Any]:
+    """Return the operation that takes away the logs that their clients did not trim."""
+
+    def remove(connection: redis.Redis) -> None:
+        pipeline = connection.pipeline(transaction=False)
+        for client in clients:
+            pipeline.memory_usage(keys.log(client))
+        sizes = zip(clients, pipeline.execute(raise_on_error=False), strict=True)
+        large = [client for client, size in sizes if isinstance(size, int) and size > MOST_LOG_BYTES]
+        if large:
+            logger.warning("larger than a log of a client may be, taken away: %s", ", ".join(large))
+            connection.unlink(*map(keys.log, large))
+
+    return remove
+
+
 class MemoryGuard:
     """Looks at the memory, and does what is needed; `words` say how full it is, once that matters."""
 
@@ -93,14 +112,25 @@ class MemoryGuard:
         self._why = ""
         self._told: set[tuple[str, bool]] = set()  # of whom, and whether it was cut off, at this level
         self._reasons: dict[str, str] = {}
+        self._looks = 0
 
     def has_told_of(self, client: str, reason: str) -> bool:
         """Whether it was told here that a client was cut off for this reason."""
         return self._reasons.get(client) == reason
 
+    async def cut_off(self, client: str, reason: str) -> bool:
+        """Have the trainer take nothing of a client any more; return whether it does that."""
+        cut = NodeCommand(command="cut", args={"client": client, "reason": reason})
+        if asked := await self._ask(cut):
+            self._reasons[client] = reason
+        return asked
+
     async def look(self) -> None:
         """Look once; a server that is away, or that has no limit, is left alone."""
+        self._looks += 1
         try:
+            if self._looks % _LOGS_EVERY == 0:
+                await self._bus.call(removing_large_logs(self._bus.keys, self._clients()))
             info = await self._bus.call(lambda connection: connection.info("memory"))
             used, limit = int(info["used_memory"]), int(info.get("maxmemory", 0))
             if limit:
@@ -164,12 +194,9 @@ class MemoryGuard:
         if not worst or held[worst] < _WORTH_CUTTING * limit:
             return
         reason = f"it held {size_words(held[worst])} of the server's {size_words(limit)}"
-        cut = NodeCommand(command="cut", args={"client": worst, "reason": reason})
-        asked = trainer_answers and await self._ask(cut)
+        asked = trainer_answers and await self.cut_off(worst, reason)
         chunks, *others = keys.streams(worst)
         await self._bus.call(emptying(others if asked else [chunks, *others], keys.lists(worst)))
-        if asked:
-            self._reasons[worst] = reason
         if (worst, asked) not in self._told:
             self._told.add((worst, asked))
             self._tell_of(worst, reason, asked)

@@ -107,6 +107,7 @@ _PASSWORD_LINE = re.compile(r"""requirepass[ \t]+([^\s"'\\]+)[ \t]*""")
 _PORT_TRIES = 5
 _LARGEST_AOF = 16 * 2**20  # bytes, while less than half of it is still wanted
 _LONGEST_SOCKET_PATH = 103  # bytes: 104 with the zero at its end on macOS, 108 on Linux
+_NEVER = 2**31 - 1  # bytes: more than an argument may have
 _PING_LIMIT_S = 0.5
 _KEPT_LIMIT_S = 5.0  # a server that is busy is slow: another connection may not be had
 _PING_EVERY_S = 0.25
@@ -163,7 +164,7 @@ def ensure_server(folders: Folders, settings: RedisSettings, users: Sequence[str
     # The socket stands here too, so that a server on another is not adopted.
     where = ("--port", "0", "--unixsocket", path, "--unixsocketperm", "700")
     argv = (str(binary.path), _without_wildcards(config_path), *where)
-    lines = _configuration(data_dir, folders.redis_secret, settings.max_memory)
+    lines = _configuration(data_dir, folders.redis_secret, settings.max_memory, binary)
     server = RedisServer(
         argv, address, config_path, binary, data_dir, lines, settings.lan, public=settings.public
     )
@@ -286,7 +287,9 @@ def _is_free(host: str, port: int) -> bool:
     return True
 
 
-def _configuration(data_dir: Path, secret: Path, max_memory: int) -> tuple[str, ...]:
+def _configuration(data_dir: Path, secret: Path, max_memory: int, binary: ServerBinary) -> tuple[str, ...]:
+    # A reply that Valkey does not copy is counted as nobody's, however much it keeps from being freed.
+    copies = binary.product == "valkey" and int(binary.version.split(".")[0]) >= 9
     return (
         "port 0",
         f"include {_quoted(_without_wildcards(secret))}",
@@ -303,9 +306,13 @@ def _configuration(data_dir: Path, secret: Path, max_memory: int) -> tuple[str, 
         'save ""',
         f"maxmemory {max_memory}",
         "maxmemory-policy noeviction",
-        # Per argument, and per connection: one command can't fill the memory.
-        f"proto-max-bulk-len {max(max_memory // 4, 2**20)}",
-        f"client-query-buffer-limit {max(max_memory // 2, 2**20)}",
+        # Of one argument, such as weights, and of a connection that sends it with the grants of many clients.
+        f"proto-max-bulk-len {max_memory // 4}",
+        f"client-query-buffer-limit {max_memory // 4 + max_memory // 16}",
+        # Of replies that are not read yet: one to the trainer may be all that is stored, weights take a while
+        # to a client far away. To what a client may leave unread `memory_guard` sees, which knows who it is.
+        f"client-output-buffer-limit normal {max_memory} {max_memory // 4} 10",
+        *([f"min-string-size-avoid-copy-reply {_NEVER}"] if copies else []),
         "tcp-keepalive 30",
         "databases 1",
     )

@@ -22,10 +22,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import IO, TextIO
+from typing import IO
 
 from soulsgui.errors import printable
-from soulsgui.process import LineFormatter, ParsedLine, level_of, parse_line
+from soulsgui.process import CountingHandler, LineFormatter, ParsedLine, level_of, parse_line
 from soulsgui.system import replace
 from soulsgui.wire.control import LogLine
 
@@ -208,7 +208,7 @@ def _ends_with_newline(path: Path) -> bool:
     return read_from(path, size_of(path) - 1, 1) in (b"", b"\n")
 
 
-class _LogHandler(logging.StreamHandler[TextIO]):
+class _LogHandler(CountingHandler):
     """Loses lines without a word while the disk is full: standard error has them too."""
 
     def handleError(self, record: logging.LogRecord) -> None:
@@ -232,6 +232,7 @@ class OwnLog:
     def close(self) -> None:
         """Write no more."""
         logging.getLogger().removeHandler(self._handler)
+        self._handler.close()
         with contextlib.suppress(OSError):
             self._stream.close()
 

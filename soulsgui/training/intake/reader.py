@@ -82,6 +82,10 @@ class FloodGuard:
             if isinstance(size, int) and size > self.most_bytes
         }
 
+    def gone(self, connection: redis.Redis, clients: Iterable[str]) -> list[str]:
+        """Return the clients that have no stream any more; an empty one is one."""
+        return [client for client in clients if not connection.exists(self._keys.chunks(client))]
+
     def sweep(self, connection: redis.Redis, clients: Iterable[str]) -> dict[str, int]:
         """Take everything off the streams of clients, streams or not; return how many entries it was."""
         names = sorted(clients)
@@ -112,6 +116,10 @@ class HelloCounter:
             since, count = now, 0
         self._seen[client] = since, count + 1
         return count >= _MOST_HELLOS
+
+    def forget(self, client: str) -> None:
+        """Count from the next hello on."""
+        self._seen.pop(client, None)
 
 
 PER_STREAM = 200  # most entries that are read at once of each client
@@ -256,8 +264,19 @@ class Intake:
             if client not in self._flooding:
                 self._hold_back(client, f"{size / 1e6:,.0f} MB wait on its stream")
         self._flooding &= set(self.roster.clients)
+        for client in self._guard.gone(connection, self._flooding):
+            self._begin_anew(client)
         for client, count in self._guard.sweep(connection, self._flooding).items():
             self.sessions.count_unadmitted(client, Reason.NOT_ADMITTED, count)
+
+    def _begin_anew(self, client: str) -> None:
+        """Know nothing of a client any more: its stream was taken away, and whoever comes is another."""
+        self.sessions.forget(client)
+        self._flooding.discard(client)
+        self._hellos.forget(client)
+        self._left_over.pop(client, None)
+        self._outdated.add(client)
+        self._sink.lost(client, OFF_THE_LIST)
 
     def _hold_back(self, client: str, how: str) -> None:
         """Cut a client off that floods the server, and read its stream no longer."""
@@ -289,6 +308,8 @@ class Intake:
         for client in self.reader.take_unusable():
             self.sessions.count_unadmitted(client, Reason.WRONG_TYPE)
             self._sink.lost(client, "its stream can't be read")
+        for client in self.reader.take_begun_anew():
+            self._begin_anew(client)
         heard = {part.client for part in parts}
         self._look_for_losses(heard)
         if self.reader.up_to_date:

@@ -558,9 +558,13 @@ class Sessions:
     def forget_all_but(self, clients: Iterable[str]) -> None:
         """End the sessions of clients that are not listed any more; of them only the sum is kept."""
         listed = set(clients)
-        for client in set(self.by_client) - listed:
-            self.end(client)
-        for client in set(self._past) - listed:
+        for client in (self.by_client.keys() | self._past.keys()) - listed:
+            self.forget(client)
+
+    def forget(self, client: str) -> None:
+        """End the session of a client, and know of it only what was refused in all."""
+        self.end(client)
+        if client in self._past:
             self._rejected_of_forgotten.update(self._past.pop(client).rejected)
 
     def refusals(self) -> Refusals:

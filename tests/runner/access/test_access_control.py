@@ -198,8 +198,6 @@ async def test_each_of_its_own_clients_has_its_own_user_with_a_clients_rights_al
 
     with connected(addresses[0]) as connection:
         for command in ALLOWED:
-            if command[0] == "XINFO":
-                connection.xadd(KEYS.chunks(OWN), {"c": b"x"})
             give(command)
         for command in (*OWN_KEYS_MISUSED, *OF_OTHERS, *OF_THE_SERVER):
             with pytest.raises(redis.ResponseError, match=r"(?i)no permissions|noperm|not allowed"):
@@ -235,3 +233,28 @@ async def test_its_own_clients_are_let_in_after_a_restart_and_by_the_next_runner
     moved = replace(house.server.address, port=house.server.address.port + 1, pin="0" * 64)
     LocalClients(house.folders.server, moved)
     assert Address.read(path) == replace(before, port=moved.port, pin=moved.pin)
+
+
+async def test_who_had_an_older_secret_leaves_nothing_behind(house: House) -> None:
+    """A last id on each stream would keep whoever comes under the name from saying a word."""
+    thief, other = await house.invite("a"), await house.invite("b")
+    last = f"{2**64 - 1}-{2**64 - 1}"
+    with connected(address_of(thief)) as own, connected(address_of(other)) as beside:
+        for key in KEYS.streams("a"):
+            own.xadd(key, {"c": b"x"}, id=last)
+        own.set(KEYS.beat("a"), "x")
+        own.rpush(KEYS.requests("a"), "x")
+        beside.xadd(KEYS.chunks("b"), {"c": b"x"})
+        with pytest.raises(redis.ResponseError, match=r"exhausted|equal or smaller"):
+            own.xadd(KEYS.chunks("a"), {"c": b"x"})
+        newer = await house.invite("a", reissue=True)
+        assert await house.bus.call(lambda admin: admin.keys(f"{KEYS.prefix}*")) == [
+            KEYS.chunks("b").encode()
+        ]
+        with pytest.raises(redis.RedisError):
+            own.xadd(KEYS.chunks("a"), {"c": b"x"})
+    with connected(address_of(newer)) as own:
+        assert own.xadd(KEYS.chunks("a"), {"hello": b"x"})
+        await house.new_runner()
+        await house.access.look(time.monotonic())
+        assert await house.bus.call(lambda admin: admin.xlen(KEYS.chunks("a"))) == 1

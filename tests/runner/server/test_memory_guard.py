@@ -10,7 +10,7 @@ import redis
 
 from soulsgui.runner.events import EventLog
 from soulsgui.runner.server.bus import Bus
-from soulsgui.runner.server.memory_guard import Level, MemoryGuard, level_of
+from soulsgui.runner.server.memory_guard import MOST_LOG_BYTES, Level, MemoryGuard, level_of
 from soulsgui.wire.connection import Address, connect
 from soulsgui.wire.node_commands import CommandReader, NodeAnswer, NodeCommand
 from tests.faults.waiting import LIMIT_S
@@ -188,3 +188,19 @@ async def test_requests_that_nobody_takes_are_of_their_client_too(guarded: Guard
     await guarded.guard.look()
     assert not guarded.connection.exists(guarded.keys.requests("flood"))
     assert any("What flood had sent" in what for _, what in guarded.told)
+
+
+@pytest.mark.allow_warnings
+async def test_a_log_that_its_client_does_not_trim_is_taken_away(
+    guarded: Guarded, caplog: pytest.LogCaptureFixture
+) -> None:
+    keys, connection = guarded.keys, guarded.connection
+    connection.xadd(keys.log("good"), {"line": "one"})
+    for _ in range(MOST_LOG_BYTES // len(CHUNK) + 2):
+        connection.xadd(keys.log("flood"), {"line": CHUNK})
+    async with asyncio.timeout(LIMIT_S):
+        while connection.exists(keys.log("flood")):
+            await guarded.guard.look()
+    assert connection.xlen(keys.log("good")) == 1
+    assert "taken away: flood" in caplog.text
+    assert guarded.told == []

@@ -111,7 +111,7 @@ async def test_the_server_starts_with_its_configuration_and_lets_nobody_in_witho
         "maxmemory-policy": "noeviction",
         "maxmemory-clients": "0",
         "proto-max-bulk-len": str(128 * 2**20),
-        "client-query-buffer-limit": str(256 * 2**20),
+        "client-query-buffer-limit": str(160 * 2**20),
         "port": "0",
         "dir": str(server.data_dir.resolve()),
         "requirepass": server.address.password,

@@ -323,6 +323,9 @@ class _Streams:
     def take_unusable(self) -> list[str]:
         return []
 
+    def take_begun_anew(self) -> list[str]:
+        return []
+
     def acknowledge_parts(self, connection: object, parts: list[StreamPart]) -> None:
         pass
 

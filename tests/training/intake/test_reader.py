@@ -328,3 +328,31 @@ def test_who_only_fails_is_cut_off_until_it_is_released(trainer: IntakeOfTest, m
     assert member.connection.get(member.keys.grant("c")) is None
     joined(trainer, member)
     assert member.granted().status == "accepted"
+
+
+@pytest.mark.allow_warnings
+@pytest.mark.parametrize("floods", [False, True])
+def test_whoever_is_invited_anew_comes_in_whatever_another_did_under_its_name(
+    trainer: IntakeOfTest, player: Player, floods: bool
+) -> None:
+    connection, chunks = trainer.connection, player.keys.chunks("c")
+    player.hello()
+    hello = connection.xrange(chunks)[-1][1]
+    last = connection.xadd(chunks, hello, id=f"{2**64 - 1}-0")
+    player.session = last.decode()
+    player.beat()
+    trainer.turn()
+    if floods:
+        for _ in range(60):
+            connection.xadd(chunks, hello)
+        trainer.turn()
+    else:
+        trainer.intake.cut_off(connection, "c", "it held too much")
+    assert "quarantined" in str(connection.get(player.keys.grant("c")))
+    connection.unlink(*player.keys.of_client("c"))  # as the runner does at a reissue
+    trainer.turn()
+    joined(trainer, player)
+    assert player.granted().status == "accepted"
+    player.send(chunk())
+    trainer.turn()
+    assert trainer.used["c"]

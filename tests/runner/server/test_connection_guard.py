@@ -1,0 +1,183 @@
+"""What the connections of an invited client may take of a real server, on each server program (R36)."""
+
+import asyncio
+import socket
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+import redis
+
+from soulsgui.config.sections.server import RedisSettings
+from soulsgui.runner.server.connection_guard import MOST_CONNECTIONS, ConnectionGuard, Taken, too_much
+from soulsgui.wire.connection import Address
+from soulsgui.wire.keys import Keys
+from tests.faults.report import Report
+from tests.faults.waiting import LIMIT_S
+from tests.runner.access.test_access_control import House
+from tests.runner.running import address_of, can_ping, connected
+
+KEYS = Keys()
+MEMORY = 64 * 2**20
+WITHIN_S = 10.0
+WEIGHTS = b"w" * (10 * 2**20)
+
+
+def test_a_client_may_have_some_connections_with_its_weights_and_no_more() -> None:
+    assert not too_much(Taken(MOST_CONNECTIONS, 100), 100)
+    assert "65 connections" in too_much(Taken(MOST_CONNECTIONS + 1, 100), 100)
+    assert "did not read" in too_much(Taken(1, 101), 100)
+
+
+@dataclass
+class Attack:
+    """A client that was invited, and what it opens."""
+
+    address: Address
+    opened: ExitStack = field(default_factory=ExitStack)
+
+    def connect(self) -> socket.socket:
+        made = self.opened.enter_context(socket.create_connection((self.address.host, self.address.port)))
+        made.settimeout(LIMIT_S)
+        made.sendall(f"AUTH {self.address.user} {self.address.password}\r\n".encode())
+        made.recv(100)  # it may have been shut out meanwhile
+        return made
+
+
+def _send(made: socket.socket, data: bytes) -> None:
+    """Send as much as is taken within a moment; the server may have cut us off."""
+    made.settimeout(2.0)
+    try:
+        made.sendall(data)
+    except (TimeoutError, ConnectionError):
+        return
+
+
+def unread_pings(attack: Attack) -> None:
+    ping = b"*2\r\n$4\r\nPING\r\n$1000000\r\n" + b"x" * 1_000_000 + b"\r\n"
+    for _ in range(3):
+        _send(attack.connect(), ping * 30)
+
+
+def unread_weights(attack: Attack) -> None:
+    for _ in range(3):
+        _send(attack.connect(), f"GETRANGE {KEYS.weights} 0 -1\r\n".encode() * 5)
+
+
+def half_sent_commands(attack: Attack) -> None:
+    for _ in range(3):
+        start = b"*3\r\n$3\r\nSET\r\n$%d\r\n%s\r\n" % (len(KEYS.beat("bad")), KEYS.beat("bad").encode())
+        _send(attack.connect(), start + b"$15000000\r\n" + b"x" * 14_000_000)
+
+
+def connections(attack: Attack) -> None:
+    for _ in range(MOST_CONNECTIONS + 1):
+        attack.connect()
+
+
+@dataclass
+class Guarded:
+    house: House
+    guard: ConnectionGuard
+    cut: list[tuple[str, str]]
+    clock: list[float]
+
+    async def look(self) -> None:
+        await self.house.access.look(time.monotonic())
+        await self.guard.look()
+
+    async def until_cut_off(self) -> float:
+        """Look as the runner does; return how long it took."""
+        began = time.monotonic()
+        async with asyncio.timeout(WITHIN_S):
+            while not self.cut:
+                await self.look()
+                self.clock[0] += 1.0
+                await asyncio.sleep(0.05)
+        return time.monotonic() - began
+
+
+@pytest.fixture
+async def guarded(tmp_path: Path, settings: RedisSettings) -> AsyncIterator[Guarded]:
+    house = House(tmp_path, settings.model_copy(update={"max_memory": MEMORY}))
+    await house.new_runner()
+    cut: list[tuple[str, str]] = []
+    clock = [0.0]
+
+    async def cut_off(client: str, reason: str) -> bool:
+        cut.append((client, reason))
+        return True
+
+    guard = ConnectionGuard(house.bus, house.events, cut_off, house.access.lost, lambda: clock[0])
+    await house.bus.call(lambda admin: admin.set(KEYS.weights, WEIGHTS))
+    yield Guarded(house, guard, cut, clock)
+    house.close()
+
+
+@pytest.mark.parametrize(
+    "take", [unread_pings, unread_weights, half_sent_commands, connections], ids=lambda take: take.__name__
+)
+async def test_who_takes_too_much_is_named_and_shut_out_and_nobody_else_notices(
+    guarded: Guarded, take: Callable[[Attack], None], report: Report
+) -> None:
+    good, bad = [await guarded.house.invite(name) for name in ("good", "bad")]
+    attack = Attack(address_of(bad))
+    with connected(address_of(good)) as beside, attack.opened:
+        same = beside.client_id()
+        attacking = asyncio.create_task(asyncio.to_thread(take, attack))
+        report.injected(f"{take.__name__} of a client")
+        report.recovered(await guarded.until_cut_off())
+        await attacking
+        ((client, _),) = guarded.cut
+        assert client == "bad"
+        event = guarded.house.events.newest(1)[0]
+        assert event.what.startswith("bad was cut off: it held ")
+        assert "soulsgui revoke bad" in event.remedy
+        assert not can_ping(attack.address)
+        beside.xadd(KEYS.chunks("good"), {"c": b"x" * 1000})
+        assert beside.client_id() == same
+        memory = await guarded.house.bus.call(lambda admin: admin.info("memory"))
+        assert memory["used_memory"] < MEMORY / 2
+        guarded.clock[0] += 59.0
+        await guarded.look()
+        assert not can_ping(attack.address)
+        guarded.clock[0] += 2.0
+        await guarded.look()
+        await guarded.house.access.look(time.monotonic())
+        assert can_ping(attack.address)
+
+
+async def test_weights_that_reach_a_client_slowly_and_are_sent_by_the_trainer_are_no_attack(
+    guarded: Guarded,
+) -> None:
+    slow = Attack(address_of(await guarded.house.invite("slow")))
+    weights = b"v" * (MEMORY // 8)
+    with connected(guarded.house.server.address) as trainer, slow.opened:
+        pipeline = trainer.pipeline(transaction=True)
+        for number in range(1000):
+            pipeline.set(KEYS.grant(f"c{number}"), b"x" * 500)
+        pipeline.set(KEYS.weights, weights)
+        pipeline.execute()
+        made = slow.connect()
+        made.sendall(f"GETRANGE {KEYS.weights} 0 -1\r\n".encode())
+        chunk = b"x" * 4_000_000
+        other = slow.connect()
+        other.sendall(
+            b"*5\r\n$4\r\nXADD\r\n$%d\r\n" % len(KEYS.chunks("slow")) + KEYS.chunks("slow").encode()
+        )
+        other.sendall(b"\r\n$1\r\n*\r\n$1\r\nc\r\n$4000000\r\n" + chunk[:3_000_000])
+        for _ in range(15):
+            await guarded.look()
+            guarded.clock[0] += 1.0
+        received = b""
+        while len(received) < len(weights) and (part := made.recv(2**20)):
+            received += part
+        assert trainer.get(KEYS.weights) == weights
+        other.sendall(chunk[3_000_000:] + b"\r\n")
+        assert other.recv(100).startswith(b"$")
+    assert guarded.cut == []
+    with pytest.raises(redis.RedisError), connected(guarded.house.server.address) as trainer:
+        trainer.set(KEYS.weights, b"x" * (MEMORY // 4 + 1))
