@@ -24,6 +24,7 @@ from soulsgui.config.layers import preset_names
 from soulsgui.config.paths import Folders, RunFolder
 from soulsgui.config.schema import Settings
 from soulsgui.gui.shell.instance import take_opened
+from soulsgui.runner.audit import AUDIT_FILE, AuditLog
 from soulsgui.runner.events import EventLog
 from soulsgui.runner.join.servers import SavedInvitations
 from soulsgui.runner.run.library import Library
@@ -38,6 +39,7 @@ from soulsgui.wire.control import (
     ErrorCode,
     NewInvitation,
     RunStatus,
+    ServiceParams,
     Status,
 )
 from soulsgui.wire.invitation import Invitation
@@ -428,6 +430,13 @@ def test_runs_checkpoints_logs_and_events_are_read_without_a_runner(terminal: Te
     assert terminal.json("events")[0]["what"] == "it broke"
     assert terminal.out("events --since 1") == ""
     assert terminal.out("events").count("\n") == 1
+    assert terminal.out("audit") == "No command has changed anything yet.\n"
+    for folder in ("server", "client"):
+        (terminal.data / folder).mkdir(exist_ok=True)
+        log = AuditLog(terminal.data / folder / AUDIT_FILE, lambda _: None)
+        log.end(log.begin("service.stop", ServiceParams(name=folder), "curl/8", "127.0.0.1:5"), "curl (7)")
+    assert 'service.stop name="server"  curl/8  curl (7)  done\n' in terminal.out("audit")
+    assert [one["params"] for one in terminal.json("audit -n 1")] == ['name="client"']
     heads, row = terminal.out("runs list").splitlines()
     assert heads.split() == ["RUN", "NAME", "STATE", "STEPS", "DURATION", "SIZE"]
     assert row.index(" stopped ") == heads.index("STATE") - 1

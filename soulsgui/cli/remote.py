@@ -27,6 +27,8 @@ _AS_SOON = "as soon as the trainer can; watch it: soulsgui status"
 class RunnerClient(ApiClient):
     """Speaks with the runner of a data folder, and notices when somebody else has its place by now."""
 
+    agent = "SoulsGUI command line"
+
     def __init__(self, path: Path, start: str = "Start one: soulsgui serve") -> None:
         self.control = ControlFile.load(path)
         self._path = path

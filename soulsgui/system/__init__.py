@@ -30,6 +30,7 @@ from soulsgui.system.machine import (
     has_screen,
     is_loopback,
     user_name,
+    who_connects,
     who_listens,
 )
 from soulsgui.system.processes import (

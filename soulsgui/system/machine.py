@@ -36,12 +36,21 @@ def free_port(host: str = "127.0.0.1") -> int:
 
 def who_listens(port: int) -> str | None:
     """The program that listens on a TCP port, as "nginx (812)"; None where none does or macOS hides it."""
+    return _who_has(port, psutil.CONN_LISTEN)
+
+
+def who_connects(port: int) -> str | None:
+    """The program of this machine whose connection has this port on its side; None as of `who_listens`."""
+    return _who_has(port, psutil.CONN_ESTABLISHED)
+
+
+def _who_has(port: int, state: str) -> str | None:
     try:
         connections = psutil.net_connections(kind="tcp")
-    except psutil.AccessDenied:
+    except (psutil.Error, OSError):
         return None
     for connection in connections:
-        if connection.status == psutil.CONN_LISTEN and connection.laddr and connection.laddr.port == port:
+        if connection.status == state and connection.laddr and connection.laddr.port == port:
             return _program_name(connection.pid)
     return None
 

@@ -16,7 +16,7 @@ from pydantic import ValidationError
 
 from soulsgui.errors import SoulsGuiError, printable
 from soulsgui.runner.refusal import Result, as_api_error, bad_parameters, unknown_command
-from soulsgui.system import free_port, who_listens
+from soulsgui.system import free_port, who_connects, who_listens
 from soulsgui.wire import control
 from soulsgui.wire.control import ErrorCode
 
@@ -213,12 +213,26 @@ class ControlServer:
         except (ValueError, RecursionError) as error:
             message = f"{name}: the parameters are no JSON object: {error}"
             return _failed(control.ApiError(code=ErrorCode.BAD_REQUEST, message=message))
+        noted = None if command.reads else self._note(request, name, params)
+        text, refusal = "{}", None
         try:
             result = await self._runner.command(name, params)
-            text = result.to_json() if result is not None else "{}"
+            text = result.to_json() if result is not None else text
         except Exception as error:
-            return _failed(as_api_error(error, name))
-        return _json(f'{{"ok": true, "result": {text}}}')
+            refusal = as_api_error(error, name)
+        if noted is not None:
+            entry, program = noted
+            self._runner.audit.end(entry, await program or "", refusal)
+        return _failed(refusal) if refusal is not None else _json(f'{{"ok": true, "result": {text}}}')
+
+    def _note(
+        self, request: web.Request, name: str, params: control.Params
+    ) -> tuple[control.AuditEntry, asyncio.Task[str | None]]:
+        """Begin the audit entry of a command; who waits for its answer is found out meanwhile."""
+        host, port = (request.get_extra_info("peername") or ("", 0))[:2]
+        origin = request.headers.get("User-Agent", "")
+        entry = self._runner.audit.begin(name, params, origin, f"{host}:{port}")
+        return entry, asyncio.create_task(asyncio.to_thread(who_connects, port))
 
     async def _feed(self, request: web.Request) -> web.StreamResponse:
         text = request.query.get("cursor", "")
