@@ -31,7 +31,7 @@ class AuditLog:
         self._journal = Journal(path, AuditEntry)
         self.loss = self._journal.loss
 
-    def begin(self, command: str, params: Params, origin: str, peer: str) -> AuditEntry:
+    def begin(self, command: str, params: Params, origin: str, peer: str, program: str = "") -> AuditEntry:
         """Note that a command is to be carried out for somebody."""
         number = self._journal.last_number + 1
         entry = AuditEntry(
@@ -41,18 +41,15 @@ class AuditLog:
             params=params_words(params),
             origin=origin,
             peer=peer,
+            program=program,
         )
         return self._note(entry)
 
-    def end(self, entry: AuditEntry, program: str, error: ApiError | None = None) -> None:
-        """Note what became of it, and which program asked for it."""
+    def end(self, entry: AuditEntry, error: ApiError | None = None) -> None:
+        """Note what became of it."""
         outcome = {"outcome": "done"} if error is None else {"outcome": error.code, "error": error.message}
         seconds = max(self._wall_clock() - entry.time, 0.0)
-        self._note(
-            AuditEntry.model_validate(
-                entry.model_dump() | {"program": program, "seconds": seconds, **outcome}
-            )
-        )
+        self._note(AuditEntry.model_validate(entry.model_dump() | {"seconds": seconds, **outcome}))
 
     def since(self, number: int, limit: int) -> list[AuditEntry]:
         """Return the newest entries with greater numbers, oldest first."""

@@ -33,11 +33,13 @@ def audit(tmp_path: Path, told: list[AuditEntry]) -> AuditLog:
 def test_a_command_stands_in_it_from_its_beginning_and_then_with_its_outcome(
     tmp_path: Path, audit: AuditLog, told: list[AuditEntry]
 ) -> None:
-    first = audit.begin("clients.stop", ClientParams(client="a"), "SoulsGUI window", "127.0.0.1:5")
+    first = audit.begin(
+        "clients.stop", ClientParams(client="a"), "SoulsGUI window", "127.0.0.1:5", "python (7)"
+    )
     assert (first.words(), first.params, first.time) == ("not finished", 'client="a"', 100.0)
-    audit.end(first, "python (7)")
+    audit.end(first)
     second = audit.begin("run.pause", Empty(), "curl/8", "127.0.0.1:6")
-    audit.end(second, "", ApiError(code=ErrorCode.NOT_NOW, message="No run goes on."))
+    audit.end(second, ApiError(code=ErrorCode.NOT_NOW, message="No run goes on."))
     audit.begin("server.shutdown", ShutdownParams(), "", "127.0.0.1:7")
     assert [(one.number, one.words()) for one in told] == [
         (1, "not finished"), (1, "done"), (2, "not finished"), (2, "No run goes on."), (3, "not finished"),
