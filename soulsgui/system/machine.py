@@ -83,8 +83,19 @@ def has_screen(env: Mapping[str, str], platform: str = sys.platform) -> bool:
 
 def free_disk_bytes(path: Path) -> int:
     """Bytes this user may still write on the file system of `path`, which need not exist yet."""
-    existing = next(place for place in (path.absolute(), *path.absolute().parents) if place.exists())
-    return shutil.disk_usage(existing).free
+    return shutil.disk_usage(_existing(path)).free
+
+
+def no_names_left(path: Path, statvfs: Callable[[Path], Any] | None = getattr(os, "statvfs", None)) -> bool:
+    """Whether the file system of `path` takes no other file; some don't count them (inodes)."""
+    if statvfs is None:  # Windows
+        return False
+    found = statvfs(_existing(path))
+    return bool(found.f_files) and found.f_favail == 0
+
+
+def _existing(path: Path) -> Path:
+    return next(place for place in (path.absolute(), *path.absolute().parents) if place.exists())
 
 
 _TOOL_LIMIT_S = 2.0
