@@ -173,6 +173,34 @@ def test_folders_and_settings_stand_anywhere() -> None:
     assert (parse(["status"]).data_dir, parse(["status"]).assignments) == (None, [])
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="every name is text there")
+def test_a_folder_whose_name_is_no_text_is_refused(terminal: Terminal) -> None:
+    for option in ("--data-dir", "--config-dir"):
+        terminal.places = [option, os.fsdecode(b"/tmp/n\xff")]
+        said = "The name of the folder /tmp/n\ufffd is no text in UTF-8.\nChoose another: " + option
+        assert said in terminal.err("serve --idle")
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (MemoryError(), "The system gives this process no more memory.\n"),
+        (RuntimeError("can't start new thread"), "The system gives this process no more threads.\n"),
+    ],
+)
+def test_limits_of_the_system_are_told_in_words(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch, error: Exception, said: str
+) -> None:
+    def limited(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr("soulsgui.cli.local.read_journal", limited)
+    assert terminal.err("events", code=1).startswith(f"{said}End other programs, or raise its limits")
+    monkeypatch.setattr("soulsgui.cli.local.read_journal", lambda *_: [][0])
+    with pytest.raises(IndexError):
+        terminal.out("events")
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -434,7 +462,7 @@ def test_runs_checkpoints_logs_and_events_are_read_without_a_runner(terminal: Te
     for folder in ("server", "client"):
         (terminal.data / folder).mkdir(exist_ok=True)
         log = AuditLog(terminal.data / folder / AUDIT_FILE, lambda _: None)
-        log.end(log.begin("service.stop", ServiceParams(name=folder), "curl/8", "127.0.0.1:5"), "curl (7)")
+        log.end(log.begin("service.stop", ServiceParams(name=folder), "curl/8", "127.0.0.1:5", "curl (7)"))
     assert 'service.stop name="server"  curl/8  curl (7)  done\n' in terminal.out("audit")
     assert [one["params"] for one in terminal.json("audit -n 1")] == ['name="client"']
     heads, row = terminal.out("runs list").splitlines()

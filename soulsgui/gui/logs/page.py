@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import QDir, QSignalBlocker, QTimer
 from PySide6.QtGui import QShowEvent
-from PySide6.QtWidgets import QComboBox, QFileDialog, QLabel, QSizePolicy, QTabWidget, QWidget
+from PySide6.QtWidgets import QComboBox, QFileDialog, QSizePolicy, QTabWidget, QWidget
 
 from soulsgui.gui.feed import Feed, Fetch
 from soulsgui.gui.logs.audit import AuditTab
@@ -31,7 +31,7 @@ from soulsgui.gui.widgets.boxes import column, flow
 from soulsgui.gui.widgets.dialog import FittingFileDialog
 from soulsgui.gui.widgets.fitting_button import FittingButton
 from soulsgui.gui.widgets.inputs import leave_wheel_to_page
-from soulsgui.gui.widgets.labels import muted
+from soulsgui.gui.widgets.labels import Label, muted
 from soulsgui.gui.widgets.log_pane import LogPane
 from soulsgui.wire.control import ApiError, ErrorCode, LogLine, RunStatus, RunSummary
 
@@ -73,10 +73,10 @@ class LogsPage(QWidget):
         for caption, box in (("&Service", self.service), ("&Run", self.run)):
             leave_wheel_to_page(box)
             box.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToContents)
-            label = QLabel(caption, self)
+            label = Label(caption, self)
             label.setBuddy(box)
             parts += [label, box]
-        self._note = muted(QLabel(self))
+        self._note = muted(Label(parent=self))
         self._note.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
         self.earlier = FittingButton("Load &earlier", "arrow-up", self)
         self.save = FittingButton("Save &as…", "export", self)
