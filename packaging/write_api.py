@@ -63,6 +63,8 @@ def _command(command: Command, told: dict[str, type[BaseModel]]) -> str:
         facts.append(
             "takes long: a job" if len(command.long) == len(command.roles) else "a job in client mode"
         )
+    if command.reads:
+        facts.append("changes nothing")
     if command.typed:
         facts.append(f"`soulsgui {command.typed}`")
     lines = [f"\n### {command.name}\n\n{words} ({'; '.join(facts)})\n"]

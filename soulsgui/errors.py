@@ -113,6 +113,7 @@ class HardwareError(ServiceError):
 
 LONGEST_TEXT = 500  # characters of a message of others that are kept, unless told otherwise
 
+_SPACE = "\N{NO-BREAK SPACE}"  # harmless, and what keeps a number with its unit
 _KEPT = "\n\t"
 
 
@@ -122,7 +123,8 @@ def printable(text: str, most: int | None = LONGEST_TEXT, lines: bool = False) -
         text = f"{text[: most - 1]}…"
     if text.isprintable():
         return text
-    return "".join(one if one.isprintable() or (lines and one in _KEPT) else _instead(one) for one in text)
+    kept = _SPACE + (_KEPT if lines else "")
+    return "".join(one if one.isprintable() or one in kept else _instead(one) for one in text)
 
 
 def error_words(error: BaseException) -> str:

@@ -26,6 +26,7 @@ from soulsgui.system import become, process_identity, same_process, stop_signals
 SUPERVISED_ENV = {"SOULSGUI_SUPERVISED": "1"}
 """What tells a child that a runner starts it again after an error, and keeps the list of clients."""
 
+_FORGED = re.compile(r"\n(?=\d{4}-\d\d-\d\d )")
 _LINE = re.compile(r"^(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3}) ([A-Z]+) (.*)$", re.DOTALL)
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 """What has libraries of arrays work with one thread: more cost more than they bring to small arrays."""
@@ -39,8 +40,8 @@ class LineFormatter(logging.Formatter):
         self.converter = time.localtime
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the line, without control characters that words of others may hold."""
-        return printable(super().format(record), None, lines=True)
+        """Return the line without what words of others may hold: control characters, and lines like ours."""
+        return printable(_FORGED.sub("\n ", super().format(record)), None, lines=True)
 
 
 _MOST_EQUAL, _EQUAL_WITHIN_S = 5, 60.0

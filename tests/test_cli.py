@@ -24,6 +24,7 @@ from soulsgui.config.layers import preset_names
 from soulsgui.config.paths import Folders, RunFolder
 from soulsgui.config.schema import Settings
 from soulsgui.gui.shell.instance import take_opened
+from soulsgui.runner.audit import AUDIT_FILE, AuditLog
 from soulsgui.runner.events import EventLog
 from soulsgui.runner.join.servers import SavedInvitations
 from soulsgui.runner.run.library import Library
@@ -38,6 +39,7 @@ from soulsgui.wire.control import (
     ErrorCode,
     NewInvitation,
     RunStatus,
+    ServiceParams,
     Status,
 )
 from soulsgui.wire.invitation import Invitation
@@ -169,6 +171,34 @@ def test_folders_and_settings_stand_anywhere() -> None:
         assert (found.config_dir, found.data_dir) == (Path("c"), Path("d"))
         assert (found.assignments, found.as_json) == (["a=1", "b=2"], True)
     assert (parse(["status"]).data_dir, parse(["status"]).assignments) == (None, [])
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="every name is text there")
+def test_a_folder_whose_name_is_no_text_is_refused(terminal: Terminal) -> None:
+    for option in ("--data-dir", "--config-dir"):
+        terminal.places = [option, os.fsdecode(b"/tmp/n\xff")]
+        said = "The name of the folder /tmp/n\ufffd is no text in UTF-8.\nChoose another: " + option
+        assert said in terminal.err("serve --idle")
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (MemoryError(), "The system gives this process no more memory.\n"),
+        (RuntimeError("can't start new thread"), "The system gives this process no more threads.\n"),
+    ],
+)
+def test_limits_of_the_system_are_told_in_words(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch, error: Exception, said: str
+) -> None:
+    def limited(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr("soulsgui.cli.local.read_journal", limited)
+    assert terminal.err("events", code=1).startswith(f"{said}End other programs, or raise its limits")
+    monkeypatch.setattr("soulsgui.cli.local.read_journal", lambda *_: [][0])
+    with pytest.raises(IndexError):
+        terminal.out("events")
 
 
 @pytest.mark.parametrize(
@@ -428,6 +458,13 @@ def test_runs_checkpoints_logs_and_events_are_read_without_a_runner(terminal: Te
     assert terminal.json("events")[0]["what"] == "it broke"
     assert terminal.out("events --since 1") == ""
     assert terminal.out("events").count("\n") == 1
+    assert terminal.out("audit") == "No command has changed anything yet.\n"
+    for folder in ("server", "client"):
+        (terminal.data / folder).mkdir(exist_ok=True)
+        log = AuditLog(terminal.data / folder / AUDIT_FILE, lambda _: None)
+        log.end(log.begin("service.stop", ServiceParams(name=folder), "curl/8", "127.0.0.1:5", "curl (7)"))
+    assert 'service.stop name="server"  curl/8  curl (7)  done\n' in terminal.out("audit")
+    assert [one["params"] for one in terminal.json("audit -n 1")] == ['name="client"']
     heads, row = terminal.out("runs list").splitlines()
     assert heads.split() == ["RUN", "NAME", "STATE", "STEPS", "DURATION", "SIZE"]
     assert row.index(" stopped ") == heads.index("STATE") - 1

@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from soulsgui.cli.output import answer, folders_of
+from soulsgui.cli.output import answer, folders_of, say
 from soulsgui.cli.parser import Arguments
 from soulsgui.config.layers import combine, defaults_layer, layers_of, load_run_settings
 from soulsgui.config.parsing import Layer, layer_of_tree, parse_assignments
@@ -90,8 +90,7 @@ def _end_hanging(fault: ProcessFault) -> None:
     """End this process, whose main thread is in an environment that does not answer."""
     _show("")
     remedy = "Mend it, or give it more time: --set client.hang_seconds=SECONDS"
-    told = printable(f"{fault.message}\n{fault.details}{remedy}", None, lines=True)
-    sys.stderr.write(f"{told}\n")
+    say(f"{fault.message}\n{fault.details}{remedy}", sys.stderr)
     sys.stderr.flush()
     kill_descendants()
     os._exit(1)

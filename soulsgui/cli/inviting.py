@@ -44,7 +44,7 @@ def invite(arguments: Arguments) -> int:
             f"Write it elsewhere: soulsgui invite {client} --reissue --file PATH{SUFFIX}",
         ) from error
     if earlier is not None:
-        sys.stderr.write(f"{path} held an earlier invitation of {client} to this server: it is replaced.\n")
+        say(f"{path} held an earlier invitation of {client} to this server: it is replaced.", sys.stderr)
     host, port = made["addresses"][0]
     warning = ""
     if not made["lan"]:
@@ -55,7 +55,7 @@ def invite(arguments: Arguments) -> int:
         told = {name: made[name] for name in ("username", "secret", "link")}
         say_json({"name": client, "host": host, "port": port, **told, "file": str(path)})
         if warning:
-            sys.stderr.write(f"{warning}\n")
+            say(warning, sys.stderr)
         return 0
     places = ", ".join(place_words(host, port) for host, port in made["addresses"])
     say(

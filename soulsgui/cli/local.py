@@ -16,13 +16,22 @@ from soulsgui.config.parsing import parse_assignments
 from soulsgui.config.schema import all_settings, shipped_with
 from soulsgui.errors import ServerUnreachableError, UsageError, printable
 from soulsgui.runner import settings_file
-from soulsgui.runner.events import EVENTS_FILE, read_events
+from soulsgui.runner.audit import AUDIT_FILE
+from soulsgui.runner.events import EVENTS_FILE
+from soulsgui.runner.journal import read_journal
 from soulsgui.runner.run.library import Library, log_lines, log_paths, public_tree, public_values
 from soulsgui.runner.services.logs import LogFollower
 from soulsgui.runner.services.outcome import duration_words
 from soulsgui.runner.status_text import return_words, size_words, table
 from soulsgui.wire.api_client import CONTROL_FILE
-from soulsgui.wire.control import CheckpointInfo, ConfigSaveParams, HistoryLogsParams, RunSummary
+from soulsgui.wire.control import (
+    AuditEntry,
+    CheckpointInfo,
+    ConfigSaveParams,
+    Event,
+    HistoryLogsParams,
+    RunSummary,
+)
 from soulsgui.wire.messages.server_config import algorithm_name
 
 _FOLLOW_EVERY_S = 0.2
@@ -106,12 +115,28 @@ def logs(arguments: Arguments) -> int:
 def events(arguments: Arguments) -> int:
     """`events`: what happened on this server."""
     path = folders_of(arguments).server / EVENTS_FILE
-    found = [event for event in read_events(path) if event.number > arguments.since]
+    found = [event for event in read_journal(path, Event) if event.number > arguments.since]
     lines = []
     for event in found:
         said = ". ".join(part.rstrip(".") for part in (event.what, event.cause, event.remedy) if part)
         lines.append(f"{event.number:>5}  {moment(event.time)}  {event.level:<7}  {printable(said, None)}")
     return answer(arguments, found, "\n".join(lines))
+
+
+def audit(arguments: Arguments) -> int:
+    """`audit`: the commands that changed something on this server, or here in client mode."""
+    folders = folders_of(arguments)
+    files = [folder / AUDIT_FILE for folder in (folders.server, folders.client)]
+    entries = (one for path in files for one in read_journal(path, AuditEntry))
+    found = sorted(entries, key=lambda one: one.time)[-max(arguments.n, 1) :]
+    told = {
+        "TIME": [moment(one.time) for one in found],
+        "COMMAND": [f"{one.command} {one.params}".rstrip() for one in found],
+        "FROM": [one.origin for one in found],
+        "PROCESS": [one.program or one.peer for one in found],
+        "OUTCOME": [one.words() for one in found],
+    }
+    return answer(arguments, found, _columns(told) or "No command has changed anything yet.")
 
 
 _WHEN = {

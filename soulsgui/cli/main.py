@@ -10,6 +10,8 @@ from typing import NoReturn, TextIO
 from soulsgui.cli.parser import parse
 from soulsgui.errors import SoulsGuiError, printable
 
+_LIMITS = "End other programs, or raise its limits (ulimit -v, ulimit -u; MemoryMax, TasksMax of a service)."
+
 
 def main(argv: Sequence[str] | None = None) -> NoReturn:
     """Run a command and exit with its code."""
@@ -30,7 +32,7 @@ def run(argv: Sequence[str]) -> int:
         if stream is not None:
             stream.flush()
     except SoulsGuiError as error:
-        sys.stderr.write(f"{printable(str(error), None, lines=True)}\n")
+        _complain(str(error))
         return error.exit_code
     except KeyboardInterrupt:
         sys.stderr.write("\n")
@@ -39,15 +41,25 @@ def run(argv: Sequence[str]) -> int:
         # Who read our output has seen enough; Python must not complain while it ends.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except (MemoryError, RuntimeError) as error:
+        no_thread = "start new thread" in str(error)
+        if arguments.is_service or not (no_thread or isinstance(error, MemoryError)):
+            raise
+        _complain(f"The system gives this process no more {'threads' if no_thread else 'memory'}.\n{_LIMITS}")
+        return 1
     except OSError as error:
         if arguments.is_service:
             # In the log of a service the place matters more than the looks.
             raise
         from soulsgui.system import in_words  # late: what asks a runner needs nothing of the system
 
-        sys.stderr.write(f"{in_words(error)}\n")
+        _complain(in_words(error))
         return 1
     return code
+
+
+def _complain(words: str) -> None:
+    sys.stderr.write(f"{printable(words, None, lines=True)}\n")
 
 
 def _mend_standard_streams() -> None:

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from soulsgui.cli.parser import Arguments
 from soulsgui.config.paths import Folders, default_config_dir, default_data_dir
-from soulsgui.errors import printable
+from soulsgui.errors import UsageError, printable
 
 if TYPE_CHECKING:
     from soulsgui.wire.control import LogLine
 
 
-def say(text: str) -> None:
-    """Write lines to standard output; what others wrote in them can't steer the terminal."""
-    stream: TextIO | None = sys.stdout  # None when it was closed before we began: `>&-`
-    if stream is not None:
+def say(text: str, stream: TextIO | None = None) -> None:
+    """Write lines to standard output, or there; what others wrote in them can't steer the terminal."""
+    stream = sys.stdout if stream is None else stream
+    if stream is not None:  # it was closed before we began: `>&-`
         stream.write(f"{printable(text, None, lines=True)}\n")
 
 
@@ -47,15 +47,22 @@ def warn_without_effect(keys: Collection[str], algorithm: Callable[[], str]) -> 
 
     if any(key.startswith(tuple(f"{name}." for name in SECTIONS_OF_ALGORITHMS)) for key in keys):
         words = without_effect(keys, algorithm())
-        sys.stderr.write(f"{words}\n" if words else "")
+        if words:
+            say(words, sys.stderr)
 
 
 def folders_of(arguments: Arguments) -> Folders:
     """Return the folders of a command."""
-    return Folders(
-        (arguments.config_dir or default_config_dir()).absolute(),
-        (arguments.data_dir or default_data_dir()).absolute(),
-    )
+    config, data = arguments.config_dir or default_config_dir(), arguments.data_dir or default_data_dir()
+    for path, option in ((config, "--config-dir"), (data, "--data-dir")):
+        try:
+            str(path.absolute()).encode()
+        except UnicodeEncodeError as error:  # it stands in files of ours
+            raise UsageError(
+                f"The name of the folder {printable(str(path.absolute()))} is no text in UTF-8.",
+                f"Choose another: {option} DIR",
+            ) from error
+    return Folders(config.absolute(), data.absolute())
 
 
 def log_line(line: "LogLine") -> str:

@@ -34,7 +34,8 @@ class Arguments(argparse.Namespace):
 
 GROUPS = {
     "run a server": ("gui", "serve", "shutdown", "invite", "revoke", "config"),
-    "watch and steer": ("status", "run", "quicksave", "runs", "checkpoints", "clients", "logs", "events"),
+    "watch and steer": ("status", "run", "quicksave", "runs", "checkpoints", "clients"),
+    "look back": ("logs", "events", "audit"),
     "help a server": ("join", "client"),
     "tools": ("evaluate", "env", "control", "call"),
     "services, each alone": ("redis", "gateway", "trainer", "telemetry", "evaluator", "inference"),
@@ -243,6 +244,7 @@ _DECLARED = (
         "logs runner -n 200 --follow",
     ),
     _declare("events", "local:events", "what happened on this server", "--since --json"),
+    _declare("audit", "local:audit", "which commands changed something, and who gave them", "-n --json"),
     _declare("redis", "roles:redis", "the Redis server alone, in the foreground"),
     _declare(
         "gateway",

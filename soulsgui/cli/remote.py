@@ -11,7 +11,7 @@ from typing import Any
 from soulsgui.cli.declaring import typed_params
 from soulsgui.cli.output import answer, folders_of, log_line, room, say, say_json, warn_without_effect
 from soulsgui.cli.parser import GROUPS, Arguments
-from soulsgui.errors import ServerTimeoutError, ServerUnreachableError, SoulsGuiError, UsageError, printable
+from soulsgui.errors import ServerTimeoutError, ServerUnreachableError, SoulsGuiError, UsageError
 from soulsgui.wire.api_client import COMMAND_TIMEOUT_S, CONTROL_FILE, ApiClient, CommandFailedError
 from soulsgui.wire.control import COMMANDS, ClientLog, ControlFile, ErrorCode, Status
 
@@ -26,6 +26,8 @@ _AS_SOON = "as soon as the trainer can; watch it: soulsgui status"
 
 class RunnerClient(ApiClient):
     """Speaks with the runner of a data folder, and notices when somebody else has its place by now."""
+
+    agent = "SoulsGUI command line"
 
     def __init__(self, path: Path, start: str = "Start one: soulsgui serve") -> None:
         self.control = ControlFile.load(path)
@@ -189,7 +191,7 @@ def begin(arguments: Arguments) -> int:
 
 
 def _progress(words: str) -> None:
-    sys.stderr.write(f"{printable(words)}\n")
+    say(words, sys.stderr)
 
 
 def _overrides(arguments: Arguments) -> dict[str, Any]:
@@ -224,9 +226,9 @@ def _tell_save(arguments: Arguments, result: dict[str, Any]) -> str:
     memory = ", with its replay memory" if saved["memory"] else ""
     say(f"saved {saved['path']} ({saved['env_steps']:,} steps, {saved['size_bytes']:,} bytes{memory})")
     if saved["memory_in_file"]:
-        sys.stderr.write(f"{_IN_FILE}\n")
+        say(_IN_FILE, sys.stderr)
     elif arguments.buffer and not saved["memory"]:
-        sys.stderr.write("There is no replay memory in it: the algorithm of this run keeps none.\n")
+        say("There is no replay memory in it: the algorithm of this run keeps none.", sys.stderr)
     return ""
 
 

@@ -15,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any
 
-from soulsgui.cli.output import folders_of, warn_without_effect
+from soulsgui.cli.output import folders_of, say, warn_without_effect
 from soulsgui.cli.parser import Arguments
 from soulsgui.config.paths import Folders, RunFolder
 from soulsgui.errors import SoulsGuiError, UsageError
@@ -69,7 +69,7 @@ def redis(arguments: Arguments) -> int:
     refuse_a_second(folders)
     invitations = Invitations(folders.invited)
     if invitations.damage:
-        sys.stderr.write(f"The list of the invited is lost: {invitations.damage}\n")
+        say(f"The list of the invited is lost: {invitations.damage}", sys.stderr)
     users = user_lines(invitations.hashes, settings.redis.prefix)
     server = ensure_server(folders, settings.redis, users)
     # In a session of its own: asked twice, by the terminal and by us, it would end without saving.

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from gymnasium import Space
 from numpy.typing import NDArray
 
 from soulsgui.environments.choices import action_left, gives_masks, read_mask
@@ -102,7 +103,7 @@ def check(
     else:
         native = not wrappers and has_native_vector(find_spec(env_id), kwargs)
         try:
-            spaces = SpacesSpec.from_env(env.observation_space, env.action_space)
+            spaces = SpacesSpec.from_env(*_spaces_of(env, env_id))
             trial.play(env, spaces, steps, seed, seconds, clock or StepClock(0))
             spaces = None if faults else spaces.with_masks(trial.masked)
         except EnvironmentCheckError as error:
@@ -114,6 +115,15 @@ def check(
     seconds_per_step = trial.seconds / trial.steps if trial.steps else 0.0
     played = trial.steps, trial.episodes, seconds_per_step, tuple(trial.problems), tuple(trial.notes)
     return EnvironmentReport(env_id, spaces, native, *played, missing)
+
+
+def _spaces_of(env: Env, env_id: str) -> tuple[Space[Any], Space[Any]]:
+    try:
+        return env.observation_space, env.action_space
+    except AttributeError as error:
+        raise EnvironmentCheckError(
+            f"{env_id} has no spaces: {error}.", "Let its __init__ set observation_space and action_space."
+        ) from error
 
 
 class _Trial:

@@ -16,6 +16,7 @@ from soulsgui.gui.states import run_is_active
 from soulsgui.gui.throttle import Throttle
 from soulsgui.wire.control import (
     ApiError,
+    AuditChange,
     ClientsChange,
     ErrorCode,
     Event,
@@ -270,6 +271,7 @@ class Feed(QObject):
         clients_changed: With the changed ones, `list[ClientStatus]`, and the ids of those forgotten.
         rows_arrived: New rows of the curves, `list[Row]`.
         event_arrived: With the `Event`.
+        audit_arrived: A command that changes something came, or is done; with its `AuditEntry`.
         log_arrived: New lines, `list[LogLine]`.
         job_changed: With the `Job`.
         asked: A command was sent; with its name.
@@ -285,6 +287,7 @@ class Feed(QObject):
     clients_changed = Signal(object, object)
     rows_arrived = Signal(object)
     event_arrived = Signal(object)
+    audit_arrived = Signal(object)
     log_arrived = Signal(object)
     job_changed = Signal(object)
     asked = Signal(str)
@@ -380,6 +383,8 @@ class Feed(QObject):
             case EventChange(event=event):
                 self.events = [*self.events, event][-_MOST_EVENTS:]
                 self.event_arrived.emit(event)
+            case AuditChange(entry=entry):
+                self.audit_arrived.emit(entry)
             case LogChange(lines=lines):
                 self.log_arrived.emit(lines)
             case JobChange(job=job):

@@ -5,10 +5,17 @@ import math
 from datetime import datetime
 from itertools import pairwise
 
+from soulsgui.errors import printable
+
 NOTHING = "—"
 _SIZES = ("B", "KB", "MB", "GB", "TB", "PB")
 _DAY_S = 86_400
 _UNITS = ((_DAY_S, "d"), (3600, "h"), (60, "min"), (1, "s"))
+
+
+def plain(words: str) -> str:
+    """Return words to be shown without what steers; other computers and files of others may say anything."""
+    return printable(words, None, lines=True)
 
 
 def tip(words: str) -> str:
@@ -16,6 +23,7 @@ def tip(words: str) -> str:
 
     Qt follows what looks like markup, even to files, and errors of other computers stand in tooltips.
     """
+    words = plain(words)
     return f"<p>{html.escape(words).replace(chr(10), '<br>')}</p>" if "<" in words or "&" in words else words
 
 

@@ -20,6 +20,7 @@ from soulsgui.config.paths import Folders
 from soulsgui.errors import SoulsGuiError, UsageError
 from soulsgui.runner.api.feed import FeedBuffer, FeedPublisher
 from soulsgui.runner.api.server import HOST, Check, ControlServer, Handler, Jobs, Permissions
+from soulsgui.runner.audit import AUDIT_FILE, AuditLog
 from soulsgui.runner.events import EVENTS_FILE, EventLog, Level
 from soulsgui.runner.refusal import Refused, Result
 from soulsgui.runner.services.logs import LogFollower, OwnLog
@@ -36,6 +37,7 @@ from soulsgui.system import (
 from soulsgui.wire.api_client import CONTROL_FILE
 from soulsgui.wire.control import (
     COMMANDS,
+    AuditChange,
     ControlFile,
     ErrorCode,
     EventChange,
@@ -75,6 +77,7 @@ class BaseRunner(ABC):
     ends_with_window = False  # Whether it ends soon after the last window that follows it is gone
     supervisor: Supervisor
     events: EventLog
+    audit: AuditLog
     control: ControlFile
 
     def __init__(self, folders: Folders, state_dir: Path, identity_file: str) -> None:
@@ -157,6 +160,9 @@ class BaseRunner(ABC):
         self._follower = LogFollower({RUNNER: logs / f"{RUNNER}.log"})
         path = self._state_dir / EVENTS_FILE
         self.events = EventLog(path, lambda event: self.feed.push(EventChange, event=event))
+        path = self._state_dir / AUDIT_FILE
+        self.audit = AuditLog(path, lambda entry: self.feed.push(AuditChange, entry=entry))
+        self.events.tell_loss(self.audit.loss)
         self.supervisor = Supervisor(self._state_dir, self._changed.set, self._on_event)
         self.supervisor.recover()
 

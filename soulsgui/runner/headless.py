@@ -190,7 +190,7 @@ class _Headless:
         if self._options.as_json:
             sys.stdout.write(json.dumps(found) + "\n")
         elif found:
-            sys.stdout.write(summary_text(found) + "\n")
+            sys.stdout.write(printable(summary_text(found), None, lines=True) + "\n")
         if not self._options.until_done:
             return 0
         if found and manager.loss:

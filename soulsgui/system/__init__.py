@@ -29,7 +29,9 @@ from soulsgui.system.machine import (
     free_port,
     has_screen,
     is_loopback,
+    no_names_left,
     user_name,
+    who_connects,
     who_listens,
 )
 from soulsgui.system.processes import (

@@ -9,7 +9,7 @@ import sys
 import time
 from pathlib import Path
 
-from soulsgui.system.machine import free_disk_bytes
+from soulsgui.system.machine import free_disk_bytes, no_names_left
 
 # An open reader makes Windows refuse a replacement for a moment: so often, so many seconds apart.
 _REPLACE_TRIES = 50
@@ -102,7 +102,14 @@ def no_room(error: OSError) -> bool:
 
 def no_room_words(folder: Path) -> str:
     """Say that a disk is full: where, and how much of it is free."""
-    return f"no space left on {folder} ({free_disk_bytes(folder) / 1e6:.1f} MB free)"
+    return f"no space left on {folder} ({_left_words(folder)})"
+
+
+def _left_words(path: Path) -> str:
+    """Return what is left of a disk in words: one with room may still take no other file."""
+    if no_names_left(path):
+        return "out of inodes: it holds all files it can"
+    return f"{free_disk_bytes(path) / 1e6:.1f} MB free"
 
 
 def in_words(error: OSError) -> str:
@@ -117,7 +124,7 @@ def explained(error: OSError) -> tuple[str, str]:
         where = free = ""
         if error.filename is not None:
             where = f" to write {place}"
-            free = f" ({free_disk_bytes(Path(os.fsdecode(error.filename))) / 1e6:.1f} MB free)"
+            free = f" ({_left_words(Path(os.fsdecode(error.filename)))})"
         return f"There is no room left on the disk{where}{free}.", f"Make room there, or {_ELSEWHERE}"
     if error.errno in _FORBIDDEN:
         what = f"{place} can't be used" if place else "A file can't be used"

@@ -36,12 +36,21 @@ def free_port(host: str = "127.0.0.1") -> int:
 
 def who_listens(port: int) -> str | None:
     """The program that listens on a TCP port, as "nginx (812)"; None where none does or macOS hides it."""
+    return _who_has(port, psutil.CONN_LISTEN)
+
+
+def who_connects(port: int) -> str | None:
+    """The program of this machine whose connection has this port on its side; None as of `who_listens`."""
+    return _who_has(port, psutil.CONN_ESTABLISHED)
+
+
+def _who_has(port: int, state: str) -> str | None:
     try:
         connections = psutil.net_connections(kind="tcp")
-    except psutil.AccessDenied:
+    except (psutil.Error, OSError):
         return None
     for connection in connections:
-        if connection.status == psutil.CONN_LISTEN and connection.laddr and connection.laddr.port == port:
+        if connection.status == state and connection.laddr and connection.laddr.port == port:
             return _program_name(connection.pid)
     return None
 
@@ -74,8 +83,19 @@ def has_screen(env: Mapping[str, str], platform: str = sys.platform) -> bool:
 
 def free_disk_bytes(path: Path) -> int:
     """Bytes this user may still write on the file system of `path`, which need not exist yet."""
-    existing = next(place for place in (path.absolute(), *path.absolute().parents) if place.exists())
-    return shutil.disk_usage(existing).free
+    return shutil.disk_usage(_existing(path)).free
+
+
+def no_names_left(path: Path, statvfs: Callable[[Path], Any] | None = getattr(os, "statvfs", None)) -> bool:
+    """Whether the file system of `path` takes no other file; some don't count them (inodes)."""
+    if statvfs is None:  # Windows
+        return False
+    found = statvfs(_existing(path))
+    return bool(found.f_files) and found.f_favail == 0
+
+
+def _existing(path: Path) -> Path:
+    return next(place for place in (path.absolute(), *path.absolute().parents) if place.exists())
 
 
 _TOOL_LIMIT_S = 2.0

@@ -33,6 +33,8 @@ class CommandFailedError(SoulsGuiError):
 class ApiClient:
     """Speaks with the runner of a control file; every call is a connection of its own."""
 
+    agent = "SoulsGUI script"  # What the audit log calls whoever uses it
+
     def __init__(self, control: ControlFile) -> None:
         self._control = control
 
@@ -62,7 +64,11 @@ class ApiClient:
 
     def _request(self, method: str, path: str, body: str | None, timeout_s: float) -> dict[str, Any]:
         connection = http.client.HTTPConnection(self._control.host, self._control.port, timeout=timeout_s)
-        headers = {"Authorization": f"Bearer {self._control.token}", "Content-Type": "application/json"}
+        headers = {
+            "Authorization": f"Bearer {self._control.token}",
+            "Content-Type": "application/json",
+            "User-Agent": self.agent,
+        }
         try:
             connection.request(method, path, body, headers)
             response = connection.getresponse()

@@ -53,7 +53,8 @@ def test_a_fault_is_told_in_words(fault: str, words: str) -> None:
             "ends the program when it is imported: SystemExit: enough (quitter.py, line 4, in <module>)",
         ),
         ("make", "can't be made: SystemExit: enough (quitter.py, line 9, in __init__)"),
-        ("step", "It raised in step 1 (quitter.py, line 14, in step): SystemExit: enough"),
+        ("spaces", "quitter:Quitter-v0 has no spaces: "),
+        ("step", "It raised in step 1 (quitter.py, line 16, in step): SystemExit: enough"),
     ],
 )
 def test_a_program_that_is_ended_is_told_with_its_place(
@@ -82,6 +83,8 @@ class Quitter(CartPoleEnv):
         if os.environ["QUITTER_ENDS_IN"] == "make":
             sys.exit("enough")
         super().__init__()
+        if os.environ["QUITTER_ENDS_IN"] == "spaces":
+            del self.observation_space
 
     def step(self, action):
         if os.environ["QUITTER_ENDS_IN"] == "step":

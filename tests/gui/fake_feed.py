@@ -13,6 +13,7 @@ from soulsgui.gui.models.connection import Connection, ConnectionState
 from soulsgui.wire.control import (
     COMMANDS,
     ApiError,
+    AuditEntry,
     ClientStatus,
     ConfigValues,
     ErrorCode,
@@ -49,6 +50,7 @@ NOTHING_YET: dict[str, Answer] = {
     "config.get": ConfigValues(defaults={}, saved={}, running={}, text="", hash="h", path="/c/config.yaml"),
     "config.check": {"problems": []},
     "history.logs": {"lines": [], "first": 1},
+    "history.audit": {"entries": []},
     "checkpoint.list": {"checkpoints": []},
 }
 """What a server answers on which nothing was done yet."""
@@ -143,6 +145,9 @@ class FakeFeed(Feed):
     def bring_event(self, event: Event) -> None:
         self.events.append(event)
         self.event_arrived.emit(event)
+
+    def bring_audit(self, entry: AuditEntry) -> None:
+        self.audit_arrived.emit(entry)
 
     def bring_log(self, *lines: LogLine) -> None:
         self.log_arrived.emit(list(lines))

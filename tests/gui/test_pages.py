@@ -16,7 +16,7 @@ from soulsgui.gui.overview.page import OverviewPage
 from soulsgui.gui.runs.details import EventsTab
 from soulsgui.gui.runs.page import RunsPage
 from soulsgui.gui.welcome.page import WelcomePage
-from soulsgui.wire.control import Event, LogLine, RunStatus, RunSummary
+from soulsgui.wire.control import AuditEntry, Event, LogLine, RunStatus, RunSummary
 from tests.gui.fake_feed import LIVE, LOST, FakeFeed, FakeShell
 from tests.gui.reading import shown
 
@@ -97,3 +97,4 @@ def test_what_is_gone_hears_nothing_of_the_feed(fake: FakeFeed, shell: FakeShell
     fake.bring_rows()
     fake.bring_log(LogLine(service="trainer", number=1, text="x"))
     fake.bring_event(Event(number=1, time=0.0, level="info", what="x"))
+    fake.bring_audit(AuditEntry(number=1, time=0.0, command="run.stop"))

@@ -3,8 +3,9 @@ from pathlib import Path
 
 import pytest
 
-from soulsgui.runner import events as module
-from soulsgui.runner.events import UNREADABLE_FILE, EventLog, read_events
+from soulsgui.runner import journal as module
+from soulsgui.runner.events import EventLog
+from soulsgui.runner.journal import read_journal
 from soulsgui.wire.control import Event
 
 
@@ -21,6 +22,13 @@ def path(tmp_path: Path) -> Path:
 @pytest.fixture
 def events(path: Path, told: list[Event]) -> EventLog:
     return EventLog(path, told.append, wall_clock=lambda: 100.0)
+
+
+UNREADABLE_FILE = "events_unreadable.jsonl"
+
+
+def read_events(path: Path) -> list[Event]:
+    return read_journal(path, Event)
 
 
 def reopened(path: Path) -> EventLog:
@@ -45,11 +53,11 @@ def test_lines_that_can_not_be_read_are_kept_aside_and_told_of(path: Path, event
     path.write_bytes(b"nonsense\n" + path.read_bytes() + b"\xff\xfe\n{}\ntorn")
     (warning,) = reopened(path).since(1)
     assert (warning.level, warning.number) == ("warning", 2)
-    assert warning.what == f"3 lines of earlier events can't be read; kept in {UNREADABLE_FILE}."
+    assert warning.what == f"3 lines of events.jsonl can't be read; kept in {UNREADABLE_FILE}."
     assert path.with_name(UNREADABLE_FILE).read_bytes() == b"nonsense\n\xff\xfe\n{}\n"
     assert [event.what for event in read_events(path)] == ["one", warning.what]
     path.write_bytes(path.read_bytes() + b"once more\n" + 2**20 * b"x" + b"\n")
-    assert reopened(path).since(2)[0].what.startswith("2 lines of earlier events")
+    assert reopened(path).since(2)[0].what.startswith("2 lines of events.jsonl")
     kept = path.with_name(UNREADABLE_FILE).read_bytes()
     assert (len(kept), kept[-3:]) == (2**20, b"xx\n"), "the newest of all"
 

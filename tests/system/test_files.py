@@ -14,6 +14,7 @@ from soulsgui.system import (
     in_words,
     is_private,
     make_private,
+    no_room_words,
     read_small,
     recover_dir,
     replace,
@@ -248,6 +249,17 @@ def test_a_full_disk_is_told_with_its_place(tmp_path: Path, monkeypatch: pytest.
     assert "MB free" in said
     assert "--data-dir" in said
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_disk_without_inodes_is_not_called_one_without_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("soulsgui.system.files.no_names_left", lambda path: path == tmp_path)
+    assert (
+        no_room_words(tmp_path) == f"no space left on {tmp_path} (out of inodes: it holds all files it can)"
+    )
+    assert "(out of inodes" in in_words(OSError(errno.ENOSPC, "No space left on device", str(tmp_path)))
+    assert "MB free" in no_room_words(tmp_path / "elsewhere")
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,9 @@ from soulsgui.system import (
     free_disk_bytes,
     free_port,
     has_screen,
+    no_names_left,
     user_name,
+    who_connects,
     who_listens,
 )
 
@@ -60,6 +62,22 @@ def test_a_listener_that_hides_or_has_just_ended_is_told_of(
 def test_free_space_is_told_for_folders_still_to_be_made(tmp_path: Path) -> None:
     there = shutil.disk_usage(tmp_path).free
     assert free_disk_bytes(tmp_path / "a" / "b" / "c") == pytest.approx(there, rel=0.01)
+
+
+def test_inodes_are_counted_where_the_system_does(tmp_path: Path) -> None:
+    assert not no_names_left(tmp_path / "a" / "b")
+    for files, free, told in ((100, 0, True), (100, 1, False), (0, 0, False)):
+        counted = SimpleNamespace(f_files=files, f_favail=free)
+        assert no_names_left(tmp_path, lambda _, counted=counted: counted) is told
+    assert not no_names_left(tmp_path, None), "Windows"
+
+
+def test_a_program_that_connects_is_named() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        with socket.create_connection(server.getsockname()) as client:
+            port = client.getsockname()[1]
+            assert who_connects(port) == f"{psutil.Process().name()} ({os.getpid()})"
+        assert who_connects(free_port()) is None
 
 
 def test_where_a_window_can_be_shown() -> None:

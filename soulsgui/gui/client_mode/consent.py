@@ -27,7 +27,7 @@ from soulsgui.gui.text import plural
 from soulsgui.gui.widgets.boxes import NO_MARGINS, column, row
 from soulsgui.gui.widgets.command_button import CommandButton, Stage, Words
 from soulsgui.gui.widgets.dialog import FormDialog
-from soulsgui.gui.widgets.labels import Heading, IconLabel, muted, set_property, wrapped
+from soulsgui.gui.widgets.labels import Heading, IconLabel, Label, muted, set_property, wrapped
 from soulsgui.wire.control import ApiError, OfferedServer, SavedServer
 from soulsgui.wire.control.states import CLIENT
 from soulsgui.wire.invitation import Invitation, place_words
@@ -279,7 +279,7 @@ class ConsentPanel(QWidget):
     def _line(self, line: ConsentLine) -> _ConsentRow:
         if line.name not in self.lines:
             place = len(self.lines)
-            title = muted(QLabel(line.title, self))
+            title = muted(Label(line.title, self))
             self._titles[line.name] = title
             self.lines[line.name] = _ConsentRow(self)
             self._grid.addWidget(title, place, 0, Qt.AlignmentFlag.AlignTop)
@@ -340,7 +340,7 @@ class AgreeDialog(FormDialog):
         self.asks = asks
         form = QFormLayout()
         for title, value in asks.words().items():
-            form.addRow(muted(QLabel(title.capitalize(), self)), wrapped(value, self, selectable=True))
+            form.addRow(muted(Label(title.capitalize(), self)), wrapped(value, self, selectable=True))
         self.always = QCheckBox(_ALWAYS, self)
         form.addRow(self.always)
 

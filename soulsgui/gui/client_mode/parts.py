@@ -26,10 +26,12 @@ from soulsgui.gui.widgets.command_button import CommandButton, Words, give_menu
 from soulsgui.gui.widgets.labels import (
     Heading,
     IconLabel,
+    Label,
     StateLabel,
     keep_place,
     muted,
     set_property,
+    set_tip,
     wrapped,
 )
 from soulsgui.wire.control import ApiError, ClientStatus
@@ -289,8 +291,8 @@ class GivenRow(QFrame):
         for place, (name, caption, tip) in enumerate(_GIVEN):
             self.values[name] = value = Heading("", 1, self)
             value.setAccessibleDescription(tip)
-            for line, label in enumerate((muted(QLabel(caption, self)), value)):
-                label.setToolTip(tip)
+            for line, label in enumerate((muted(Label(caption, self)), value)):
+                set_tip(label, tip)
                 grid.addWidget(label, line, place)
             grid.setColumnStretch(place, 1)
         self.show_client(None)

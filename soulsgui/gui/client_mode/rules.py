@@ -5,13 +5,14 @@ from typing import Any, cast
 
 from PySide6.QtCore import QSignalBlocker, QTime, Signal
 from PySide6.QtGui import QStandardItemModel
-from PySide6.QtWidgets import QCheckBox, QComboBox, QFrame, QGridLayout, QLabel, QTimeEdit, QWidget
+from PySide6.QtWidgets import QCheckBox, QComboBox, QFrame, QGridLayout, QTimeEdit, QWidget
 
+from soulsgui.gui import text
 from soulsgui.gui.feed import Call, Feed, Fetch
 from soulsgui.gui.models.connection import why_not
 from soulsgui.gui.widgets.boxes import flow, row
 from soulsgui.gui.widgets.inputs import give_room, leave_wheel_to_page
-from soulsgui.gui.widgets.labels import ElidedLabel, muted
+from soulsgui.gui.widgets.labels import ElidedLabel, Label, muted, set_tip
 from soulsgui.wire.control import ApiError, RulesState
 from soulsgui.wire.messages.owner import IDLE_AFTER_S, Rules
 
@@ -64,11 +65,11 @@ class RulesRow(QFrame):
         self.share.setMinimumWidth(self.fontMetrics().averageCharWidth() * _SHARE_CHARACTERS)
         self.share.setToolTip("To take more than before, the client is started anew")
         self.share.currentIndexChanged.connect(self._changed)
-        of_cpu = muted(QLabel("Tak&es the processor", self))
+        of_cpu = muted(Label("Tak&es the processor", self))
         of_cpu.setBuddy(self.share)
         self.why_idle, self.why_full_screen = muted(ElidedLabel("", self)), muted(ElidedLabel("", self))
-        title = muted(QLabel("Plays only while", self))
-        self._and = QLabel("and", self)
+        title = muted(Label("Plays only while", self))
+        self._and = Label("and", self)
         hours = flow(self.hours, self.begin, self._and, self.end, gap_px=6)
         grid = QGridLayout(self)
         grid.setContentsMargins(16, 8, 16, 8)
@@ -131,14 +132,14 @@ class RulesRow(QFrame):
         ):
             # What is on can always be switched off.
             box.setEnabled(not offline and (not why or box.isChecked()))
-            box.setToolTip(why or tip)
+            set_tip(box, why or tip)
             box.setAccessibleDescription(why or tip)
         self.why_idle.setText("" if state is None else state.why_not_idle)
         self.why_full_screen.setText("" if state is None else state.why_not_full_screen)
         self.share.setEnabled(not offline)
         item = cast(QStandardItemModel, self.share.model()).item(self.share.findData("one_core"))
         item.setEnabled(state is None or not state.why_not_one_core)
-        item.setToolTip("" if state is None else state.why_not_one_core)
+        item.setToolTip("" if state is None else text.tip(state.why_not_one_core))
         for part in (self.begin, self._and, self.end):
             part.setEnabled(not offline and self.hours.isChecked())
 

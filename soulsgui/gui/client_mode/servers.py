@@ -7,9 +7,10 @@ from typing import Any
 
 from PySide6.QtCore import QSignalBlocker, Signal
 from PySide6.QtGui import QGuiApplication
-from PySide6.QtWidgets import QComboBox, QFormLayout, QLabel, QLineEdit, QSizePolicy, QWidget
+from PySide6.QtWidgets import QComboBox, QFormLayout, QLineEdit, QSizePolicy, QWidget
 
 from soulsgui.errors import UsageError
+from soulsgui.gui import text
 from soulsgui.gui.client_mode.runner import START_TIMEOUT_S, ClientSide
 from soulsgui.gui.client_mode.state import server_words, trial_words
 from soulsgui.gui.feed import Call, Feed, Fetch
@@ -21,7 +22,7 @@ from soulsgui.gui.widgets.command_button import CommandButton, Words
 from soulsgui.gui.widgets.dialog import FittingFileDialog, FormDialog
 from soulsgui.gui.widgets.fitting_button import FittingButton
 from soulsgui.gui.widgets.inputs import leave_wheel_to_page
-from soulsgui.gui.widgets.labels import ElidedLabel, StateLabel, keep_place, muted
+from soulsgui.gui.widgets.labels import ElidedLabel, Label, StateLabel, keep_place, muted
 from soulsgui.wire.control import (
     AddressChange,
     ApiError,
@@ -188,7 +189,7 @@ class ServersRow(QWidget):
         self.box.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
         self.box.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self.box.activated.connect(self._chosen)
-        title = QLabel("Plays &for", self)
+        title = Label("Plays &for", self)
         title.setBuddy(self.box)
         words = Words("For&get…", "Forgetting …", "Forgotten")
         self.forget = AskingButton(words, "trash", self._forget, self._forget_question, self)
@@ -216,7 +217,7 @@ class ServersRow(QWidget):
             self.box.clear()
             self.box.addItem("This computer's own server", "")
             for server in self._saved.servers:
-                title = f"{server.server_name} (as {server.client})"
+                title = text.plain(f"{server.server_name} (as {server.client})")
                 self.box.addItem(title, server.server_id)
             self.box.setCurrentIndex(max(self.box.findData(self._saved.chosen), 0))
 

@@ -305,7 +305,7 @@ class ClientsModel(NamedRows):
             return None
         column = COLUMNS[index.column()]
         if role == Qt.ItemDataRole.DisplayRole:
-            return column.shown(seen)
+            return text.plain(column.shown(seen))
         if role == Qt.ItemDataRole.TextAlignmentRole:
             return self.alignment(index.column())
         if role == Qt.ItemDataRole.ToolTipRole:

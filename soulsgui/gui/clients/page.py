@@ -31,7 +31,7 @@ from soulsgui.gui.widgets.command_button import Words
 from soulsgui.gui.widgets.dialog import FittingDialog, FormDialog
 from soulsgui.gui.widgets.empty_state import EmptyState
 from soulsgui.gui.widgets.fitting_button import FittingButton
-from soulsgui.gui.widgets.labels import muted, set_property, set_tip, wrapped
+from soulsgui.gui.widgets.labels import Label, muted, set_property, set_tip, wrapped
 from soulsgui.gui.widgets.log_pane import LogPane
 from soulsgui.wire.control import ApiError, ClientLog, ClientStatus, Status
 
@@ -50,7 +50,7 @@ class ClientLogDialog(FittingDialog):
         super().__init__(parent)
         self.setObjectName("clientLogDialog")
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        self.setWindowTitle(f"Log of {client.name}")
+        self.setWindowTitle(text.plain(f"Log of {client.name}"))
         self._client = client
         told = f"Warnings and errors that {client.name} has told; the whole log is on its own computer."
         self.pane = LogPane(self)
@@ -200,7 +200,7 @@ class ClientDetails(QFrame):
             self.values[name] = value = wrapped("", self, selectable=True)
             value.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
             value.setAccessibleName(title)
-            grid.addWidget(muted(QLabel(title, self)), row, place, Qt.AlignmentFlag.AlignTop)
+            grid.addWidget(muted(Label(title, self)), row, place, Qt.AlignmentFlag.AlignTop)
             grid.addWidget(value, row, place + 1, 1, span)
         for place in (1, 3):
             grid.setColumnStretch(place, 1)

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from PySide6.QtCore import QEvent, Qt, Signal, SignalInstance
-from PySide6.QtWidgets import QFrame, QLabel, QPushButton, QWidget
+from PySide6.QtWidgets import QFrame, QPushButton, QWidget
 
 from soulsgui.config.errors import Problem
 from soulsgui.gui.colours import Tone
@@ -18,7 +18,16 @@ from soulsgui.gui.text import plural
 from soulsgui.gui.widgets.boxes import NO_MARGINS, Part, column, row
 from soulsgui.gui.widgets.command_button import CommandButton, Words
 from soulsgui.gui.widgets.inputs import PresetBox
-from soulsgui.gui.widgets.labels import ElidedLabel, Heading, IconLabel, muted, set_property, wrapped
+from soulsgui.gui.widgets.labels import (
+    ElidedLabel,
+    Heading,
+    IconLabel,
+    Label,
+    muted,
+    set_property,
+    set_tip,
+    wrapped,
+)
 from soulsgui.wire.control import Preset
 
 
@@ -70,7 +79,7 @@ class PresetRow(QWidget):
         self.box = PresetBox("None (as shipped)", self)
         self.box.setAccessibleName("Preset")
         self.box.activated.connect(lambda _: self.chosen.emit(self.box.currentData() or ""))
-        label = QLabel("&Preset", self)
+        label = Label("&Preset", self)
         label.setBuddy(self.box)
         self.about = muted(ElidedLabel("", self))
         self.words = ElidedLabel("", self)
@@ -141,7 +150,7 @@ class ProblemBar(QFrame):
         super().__init__(parent)
         self.setObjectName("problemBar")
         self.problems: list[Problem] = []
-        self._words = QLabel(self)
+        self._words = Label(parent=self)
         self._words.setTextFormat(Qt.TextFormat.RichText)
         self._words.setWordWrap(True)
         self._words.setTextInteractionFlags(Qt.TextInteractionFlag.TextBrowserInteraction)
@@ -204,7 +213,7 @@ class ConflictBar(QFrame):
 
     def _button(self, words: str, tip: str, signal: SignalInstance) -> QPushButton:
         button = QPushButton(words, self)
-        button.setToolTip(tip)
+        set_tip(button, tip)
         button.clicked.connect(signal)
         return button
 
@@ -212,5 +221,5 @@ class ConflictBar(QFrame):
         """Show it."""
         self.merge_button.setEnabled(mergeable)
         if not mergeable:
-            self.merge_button.setToolTip(why)
+            set_tip(self.merge_button, why)
         self.show()

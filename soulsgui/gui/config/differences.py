@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QLabel, QStackedLayout, QWidget
+from PySide6.QtWidgets import QStackedLayout, QWidget
 
 from soulsgui.config.declaring import Effect
 from soulsgui.gui import text
@@ -17,7 +17,7 @@ from soulsgui.gui.settings.spec import FieldSpec, specs
 from soulsgui.gui.states import Look
 from soulsgui.gui.widgets.boxes import column
 from soulsgui.gui.widgets.empty_state import EmptyState
-from soulsgui.gui.widgets.labels import muted
+from soulsgui.gui.widgets.labels import Label, muted
 from soulsgui.gui.widgets.table import Table
 
 
@@ -142,7 +142,7 @@ class DifferencesTab(QWidget):
         self.table.setModel(self.model)
         self.table.setSelectionMode(Table.SelectionMode.SingleSelection)
         self.table.row_opened.connect(self._open)
-        about = muted(QLabel("A double click on a row leads to the setting in the form.", self))
+        about = muted(Label("A double click on a row leads to the setting in the form.", self))
         self._empty = EmptyState(
             "compare",
             "Everything is as shipped",

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from PySide6.QtCore import QEvent, Qt, QTimer, Signal
-from PySide6.QtWidgets import QLabel, QTabWidget, QWidget
+from PySide6.QtWidgets import QTabWidget, QWidget
 
 from soulsgui.config.errors import Problem
 from soulsgui.gui.config.differences import Difference, DifferencesTab
@@ -13,7 +13,7 @@ from soulsgui.gui.config.yaml_edit import YamlEdit
 from soulsgui.gui.settings.form import SettingsForm
 from soulsgui.gui.settings.spec import specs
 from soulsgui.gui.widgets.boxes import column
-from soulsgui.gui.widgets.labels import muted, wrapped
+from soulsgui.gui.widgets.labels import Label, muted, wrapped
 
 _READING = "Reading the configuration …"
 
@@ -60,7 +60,7 @@ class Views(QTabWidget):
     def _text_page(self) -> QWidget:
         page = QWidget(self)
         page.setFocusProxy(self.text)
-        about = muted(QLabel("Only what differs from the shipped values needs to stand here.", page))
+        about = muted(Label("Only what differs from the shipped values needs to stand here.", page))
         column(about, (self.text, 1), on=page, margins=(0, 8, 0, 0))
         return page
 

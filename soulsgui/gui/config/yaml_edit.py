@@ -23,6 +23,7 @@ from PySide6.QtWidgets import QPlainTextEdit, QTextEdit, QToolTip, QWidget
 
 from soulsgui.gui.colours import Colours, Tone
 from soulsgui.gui.icons import colours_of
+from soulsgui.gui.text import tip
 
 _KEY = re.compile(r"^\s*(- )?([A-Za-z_][\w.-]*)(?=\s*:(\s|$))")
 _COMMENT = re.compile(r"(^|\s)#.*$")
@@ -76,7 +77,7 @@ class _Gutter(QWidget):
         """Tell what is wrong in the line under the mouse."""
         if isinstance(event, QHelpEvent) and event.type() == QEvent.Type.ToolTip:
             line = self._editor.line_at(event.pos().y())
-            QToolTip.showText(event.globalPos(), self._editor.problems.get(line, ""), self)
+            QToolTip.showText(event.globalPos(), tip(self._editor.problems.get(line, "")), self)
             return True
         return super().event(event)
 

@@ -1,4 +1,4 @@
-"""The page of the logs: of each service or of all, of this run or an earlier one."""
+"""The page of the logs: of each service or of all, of this run or an earlier one; and of commands."""
 
 import time
 from functools import partial
@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import QDir, QSignalBlocker, QTimer
 from PySide6.QtGui import QShowEvent
-from PySide6.QtWidgets import QComboBox, QFileDialog, QLabel, QSizePolicy, QWidget
+from PySide6.QtWidgets import QComboBox, QFileDialog, QSizePolicy, QTabWidget, QWidget
 
 from soulsgui.gui.feed import Feed, Fetch
+from soulsgui.gui.logs.audit import AuditTab
 from soulsgui.gui.logs.reader import (
     MOST_LINES,
     PAGE_LINES,
@@ -30,7 +31,7 @@ from soulsgui.gui.widgets.boxes import column, flow
 from soulsgui.gui.widgets.dialog import FittingFileDialog
 from soulsgui.gui.widgets.fitting_button import FittingButton
 from soulsgui.gui.widgets.inputs import leave_wheel_to_page
-from soulsgui.gui.widgets.labels import muted
+from soulsgui.gui.widgets.labels import Label, muted
 from soulsgui.gui.widgets.log_pane import LogPane
 from soulsgui.wire.control import ApiError, ErrorCode, LogLine, RunStatus, RunSummary
 
@@ -72,16 +73,23 @@ class LogsPage(QWidget):
         for caption, box in (("&Service", self.service), ("&Run", self.run)):
             leave_wheel_to_page(box)
             box.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToContents)
-            label = QLabel(caption, self)
+            label = Label(caption, self)
             label.setBuddy(box)
             parts += [label, box]
-        self._note = muted(QLabel(self))
+        self._note = muted(Label(parent=self))
         self._note.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
         self.earlier = FittingButton("Load &earlier", "arrow-up", self)
         self.save = FittingButton("Save &as…", "export", self)
         self.save.explain("Save the lines shown as a text file")
         head = flow(*parts, self._note, self.earlier, self.save, gap_px=8)
-        column(head, (self.pane, 1), on=self, margins=(12, 10, 12, 8), gap_px=8)
+        logs = QWidget(self)
+        column(head, (self.pane, 1), on=logs, margins=(0, 8, 0, 0), gap_px=8)
+        self.tabs = QTabWidget(self)
+        self.tabs.setDocumentMode(True)
+        self.tabs.addTab(logs, "Lo&gs")
+        self.audit = AuditTab(self._feed, self._shell, self)
+        self.tabs.addTab(self.audit, "A&udit")
+        column((self.tabs, 1), on=self, margins=(12, 10, 12, 8))
 
     def _connect(self) -> None:
         self.service.activated.connect(lambda _: self._read())
@@ -113,6 +121,7 @@ class LogsPage(QWidget):
 
     def show_where(self, service: str = "", time: float | None = None, run: str = "", **_: Any) -> None:
         """Show a service's log."""
+        self.tabs.setCurrentIndex(0)
         self._seen.add(service or "runner")
         self._offer_services()
         self.service.setCurrentIndex(max(self.service.findData(service), 0))

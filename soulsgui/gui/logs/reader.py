@@ -66,13 +66,13 @@ def service_words(name: str) -> str:
     if name == "runner":
         return "Runner"
     kind = _FIRST_CLIENT if name.startswith(f"{_FIRST_CLIENT}-") else name
-    return service_title(name, kind)
+    return text.plain(service_title(name, kind))
 
 
 def run_words(run: RunSummary, now: float) -> str:
     """Return how an earlier run stands in the list: its name and when it began."""
     began = text.clock(run.created, now) if run.created else run.id
-    return f"{run.name} · {began}" if run.name else began
+    return text.plain(f"{run.name} · {began}" if run.name else began)
 
 
 def nothing_found(place: LogPlace, service: str, run: str) -> str:

@@ -9,7 +9,7 @@ from PySide6.QtGui import QColor, QGuiApplication
 
 from soulsgui.gui.icons import icon, palette_colours
 from soulsgui.gui.states import Look
-from soulsgui.gui.text import tip
+from soulsgui.gui.text import plain, tip
 
 T = TypeVar("T")
 Index = QModelIndex | QPersistentModelIndex
@@ -230,7 +230,7 @@ class RecordsModel(NamedRows, Generic[T]):
             return None
         column = self._columns[index.column()]
         if role == Qt.ItemDataRole.DisplayRole:
-            return column.shown(record)
+            return plain(column.shown(record))
         if role == Qt.ItemDataRole.ToolTipRole:
             return tip((column.tip or column.shown)(record))
         if role == Qt.ItemDataRole.TextAlignmentRole:

@@ -27,7 +27,7 @@ _UP = ("starting", "running", "stopping", "backoff")
 
 def run_title(run: RunStatus | RunSummary) -> str:
     """Return how a run is called on screen."""
-    return run.name or run.id
+    return text.plain(run.name or run.id)
 
 
 def algorithm_title(run: RunStatus | RunSummary) -> str:

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QSizePolicy, QVBoxLayout, QWidget
+from PySide6.QtCore import Signal
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QSizePolicy, QVBoxLayout, QWidget
 
 from soulsgui.gui import text
 from soulsgui.gui.colours import Tone
@@ -16,7 +16,7 @@ from soulsgui.gui.widgets.command_button import CommandButton, Words
 from soulsgui.gui.widgets.fitting_button import FittingButton
 from soulsgui.gui.widgets.flow_layout import FlowLayout
 from soulsgui.gui.widgets.inputs import ENVIRONMENT, task_of
-from soulsgui.gui.widgets.labels import Heading, IconLabel, set_property
+from soulsgui.gui.widgets.labels import Heading, IconLabel, Label, set_property
 from soulsgui.wire.control import Preset, RunStatus
 
 _MARGIN_PX = 10
@@ -80,9 +80,8 @@ class EndStrip(QFrame):
         self._gone = ""
         self._mark = IconLabel(0, self)
         self._title = Heading("", 0, self)
-        self._detail = QLabel(self)
+        self._detail = Label(parent=self)
         self._detail.setWordWrap(True)
-        self._detail.setTextFormat(Qt.TextFormat.PlainText)
         self.next = FittingButton("", "", self)
         words = Words("Go on without the goal", "Resuming …", "Resumed")
         self.go_on = CommandButton(words, "resume", self._go_on, self)

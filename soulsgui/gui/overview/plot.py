@@ -20,7 +20,7 @@ from soulsgui.gui.throttle import Throttle
 from soulsgui.gui.widgets.fitting_button import FittingButton
 from soulsgui.gui.widgets.flow_layout import FlowLayout
 from soulsgui.gui.widgets.inputs import leave_wheel_to_page
-from soulsgui.gui.widgets.labels import muted
+from soulsgui.gui.widgets.labels import Label, muted, set_tip
 from soulsgui.wire.control import ApiError, CheckpointInfo, RunStatus
 from soulsgui.wire.messages.metrics import (
     EVALUATION_PREFIX,
@@ -117,7 +117,7 @@ def metric_title(metric: str) -> str:
     if metric in titles:
         return titles[metric]
     words = [_ABBREVIATIONS.get(word, word) for word in metric.split("_")]
-    return " ".join([words[0][:1].upper() + words[0][1:], *words[1:]])
+    return text.plain(" ".join([words[0][:1].upper() + words[0][1:], *words[1:]]))
 
 
 def metric_order(metrics: Iterable[str]) -> list[str]:
@@ -188,7 +188,7 @@ class PlotControls(QWidget):
         self.smoothing.setAccessibleName("Smoothing")
         for field in (self.metric_box, self.axis_box, self.smoothing):
             leave_wheel_to_page(field)
-        self._smoothing_words, self._note = muted(QLabel(self)), muted(QLabel(self))
+        self._smoothing_words, self._note = muted(Label(parent=self)), muted(Label(parent=self))
         self.follow = QCheckBox("&Follow", self)
         self.follow.setChecked(True)
         self.follow.setToolTip("Keep the newest rows in view; Space comes back to them")
@@ -210,7 +210,7 @@ class PlotControls(QWidget):
             row.addWidget(part)
 
     def _caption(self, words: str, buddy: QWidget) -> QLabel:
-        caption = QLabel(words, self)
+        caption = Label(words, self)
         caption.setBuddy(buddy)
         return caption
 
@@ -275,9 +275,10 @@ class PlotControls(QWidget):
 
     def _say_smoothing(self) -> None:
         self._smoothing_words.setText(smoothing_words(self.smoothing.value()))
-        self.smoothing.setToolTip(
+        set_tip(
+            self.smoothing,
             f"Over about how many values the thick line is a mean: {self._smoothing_words.text()}; "
-            "at most over a twentieth of the curve"
+            "at most over a twentieth of the curve",
         )
         # The slider must not move under the mouse.
         self._smoothing_words.setMinimumWidth(self.fontMetrics().horizontalAdvance(smoothing_words(100)))

@@ -4,8 +4,8 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from PySide6.QtCore import QObject, QSize, Qt, Signal
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QSizePolicy, QVBoxLayout, QWidget
+from PySide6.QtCore import QObject, QSize, Signal
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QSizePolicy, QVBoxLayout, QWidget
 
 from soulsgui.gui import text
 from soulsgui.gui.colours import Tone
@@ -17,7 +17,7 @@ from soulsgui.gui.widgets.ask import AskingButton
 from soulsgui.gui.widgets.command_button import CommandButton, Words
 from soulsgui.gui.widgets.fitting_button import FittingButton
 from soulsgui.gui.widgets.flow_layout import FlowLayout
-from soulsgui.gui.widgets.labels import Heading, IconLabel, set_property, set_tip
+from soulsgui.gui.widgets.labels import Heading, IconLabel, Label, set_property, set_tip
 from soulsgui.wire.control import ServiceStatus, Status
 
 _WAITS_TIP = "Part of the time in which the trainer waits for samples, or samples for the trainer"
@@ -173,10 +173,9 @@ class _Card(QFrame):
         self._mark = IconLabel(0, self)
         self._title = Heading("", 0, self)
         self._title.setWordWrap(True)
-        self._labels = [QLabel(self) for _ in range(4)]
+        self._labels = [Label(parent=self) for _ in range(4)]
         self._state, self._facts, self._usage, self._sentence = self._labels
         for label in self._labels:
-            label.setTextFormat(Qt.TextFormat.PlainText)
             label.setWordWrap(True)
         for label in (self._facts, self._usage):
             label.setProperty("weight", "muted")
@@ -388,7 +387,7 @@ class ServiceRow(QWidget):
         feed.allowed_changed.connect(self._connect_clients)
         self.clients.expanded.connect(self._expand)
         self._singles = _Cards(self._new_card, self)
-        self._more = QLabel(self._singles)
+        self._more = Label(parent=self._singles)
         self._more.setProperty("weight", "muted")
         self._singles.row.addWidget(self._more)
         self._singles.hide()

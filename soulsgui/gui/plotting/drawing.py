@@ -9,14 +9,14 @@ import numpy as np
 import pyqtgraph as pg
 from PySide6.QtCore import QRectF, Qt, Signal
 from PySide6.QtGui import QColor, QFont, QPainter, QPaintEvent, QPen
-from PySide6.QtWidgets import QHBoxLayout, QLabel, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QWidget
 
 from soulsgui.gui import text
 from soulsgui.gui.colours import Colours, Tone, blend
 from soulsgui.gui.icons import colours_of, qcolor
 from soulsgui.gui.plotting.rows import Axis, Mark, mark_at
 from soulsgui.gui.plotting.series import Points, Reading, Series
-from soulsgui.gui.widgets.labels import ElidedLabel
+from soulsgui.gui.widgets.labels import ElidedLabel, Label
 
 _DOT_PX = 6
 # Nearer to each other they would be a band.
@@ -316,7 +316,7 @@ class Legend(QWidget):
         self._row.setContentsMargins(4, 0, 4, 0)
         self._row.setSpacing(6)
         self._parts: list[QWidget] = []
-        self._moments = [_Swatch(None, self), QLabel("checkpoint or resume", self)]
+        self._moments = [_Swatch(None, self), Label("checkpoint or resume", self)]
         for part in self._moments:
             part.hide()
             self._row.addWidget(part)
@@ -336,7 +336,7 @@ class Legend(QWidget):
             part.deleteLater()
         self._parts = []
         for curve in curves:
-            label = QLabel(curve.name, self)
+            label = Label(curve.name, self)
             for part in (_Swatch(curve.colour, self), label):
                 self._row.insertWidget(len(self._parts), part)
                 self._parts.append(part)

@@ -5,7 +5,9 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QSize, Qt, QTimer, Signal
 from PySide6.QtGui import QPaintEvent
-from PySide6.QtWidgets import QLabel, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QVBoxLayout, QWidget
+
+from soulsgui.gui.widgets.labels import Label
 
 if TYPE_CHECKING:
     from soulsgui.gui.plotting.plot import Plot
@@ -30,7 +32,7 @@ class PlotHost(QWidget):
         self._column = QVBoxLayout(self)
         self._column.setContentsMargins(0, 0, 0, 0)
         self._asked = False
-        self._loading = QLabel("Loading …", self)
+        self._loading = Label("Loading …", self)
         self._loading.setAlignment(Qt.AlignmentFlag.AlignCenter)
         self._loading.setProperty("weight", "muted")
         self._column.addWidget(self._loading)

@@ -9,7 +9,7 @@ import numpy as np
 import pyqtgraph as pg
 from PySide6.QtCore import QEvent, QPointF, Qt, Signal
 from PySide6.QtGui import QGuiApplication, QKeyEvent, QKeySequence, QResizeEvent
-from PySide6.QtWidgets import QFrame, QLabel, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFrame, QVBoxLayout, QWidget
 
 from soulsgui.gui.icons import colours_of
 from soulsgui.gui.plotting.drawing import (
@@ -27,6 +27,7 @@ from soulsgui.gui.plotting.drawing import (
 from soulsgui.gui.plotting.rows import Axis, Mark, axis_title
 from soulsgui.gui.plotting.series import Series
 from soulsgui.gui.throttle import Throttle
+from soulsgui.gui.widgets.labels import Label
 
 REPAINT_MS = 70
 # New rows may wait longer than the hand that moves the view: a picture costs several milliseconds.
@@ -34,6 +35,7 @@ LIVE_MS = 250
 _MARK_REACH_PX = 5
 _LEAST_LINES = 8
 _TICK_DENSITY = 1.7
+_LARGEST = 1e300  # pyqtgraph computes with multiples of what it draws
 _FLAT = 1e-4  # a curve that changes by less of its size is drawn as the line it is
 _EMPTY = (0.0, 1.0)
 
@@ -94,7 +96,7 @@ class Plot(QFrame):
         self._goal = GoalLine()
         for item in (self._marks, self._crosshair, self._goal):
             self._canvas.addItem(item, ignoreBounds=True)
-        self._empty = QLabel(self._canvas)
+        self._empty = Label(parent=self._canvas)
         self._empty.setAlignment(Qt.AlignmentFlag.AlignCenter)
         self._empty.setWordWrap(True)
         self._empty.setProperty("weight", "muted")
@@ -281,7 +283,8 @@ class Plot(QFrame):
             largest = max(abs(low), abs(high))
             flat = high - low <= _FLAT * largest
             room = max(largest * 0.05, 0.5) if flat else (high - low) * 0.05
-            self._view.setYRange(low - room, high + room, padding=0)
+            bottom, top = np.clip([low - room, high + room], -_LARGEST, _LARGEST)
+            self._view.setYRange(bottom, top, padding=0)
         self._marks.draw(self._axis, *self._view.viewRange()[1])
         self._draw_crosshair()
         if self._empty.isVisible() is not self.is_empty:

@@ -5,7 +5,7 @@ from typing import Any
 
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QHideEvent, QKeySequence, QShortcut, QShowEvent
-from PySide6.QtWidgets import QHBoxLayout, QLabel, QPushButton, QSplitter, QStackedLayout, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QPushButton, QSplitter, QStackedLayout, QWidget
 
 from soulsgui.gui.feed import Feed, Fetch
 from soulsgui.gui.geometry import Memory
@@ -20,7 +20,7 @@ from soulsgui.gui.states import run_is_active
 from soulsgui.gui.widgets.boxes import column, row
 from soulsgui.gui.widgets.empty_state import EmptyState
 from soulsgui.gui.widgets.inputs import FilterEdit
-from soulsgui.gui.widgets.labels import muted, set_tip
+from soulsgui.gui.widgets.labels import Label, muted, set_tip
 from soulsgui.gui.widgets.table import Table
 from soulsgui.wire.control import RunStatus, RunSummary
 
@@ -80,7 +80,7 @@ class RunsPage(QWidget):
     def _head(self) -> QHBoxLayout:
         self.words = FilterEdit("Search names, notes, environments, states", self)
         self.words.textChanged.connect(self._narrow)
-        self._count = muted(QLabel(self))
+        self._count = muted(Label(parent=self))
         again = QPushButton("Refresh", self)
         again.setToolTip("List the runs again (F5)")
         dress(again, "restart")

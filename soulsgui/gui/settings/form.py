@@ -8,7 +8,6 @@ from PySide6.QtGui import QKeySequence, QResizeEvent, QShortcut
 from PySide6.QtWidgets import (
     QCheckBox,
     QFrame,
-    QLabel,
     QListWidget,
     QListWidgetItem,
     QScrollArea,
@@ -19,7 +18,7 @@ from soulsgui.gui.settings.row import SettingRow
 from soulsgui.gui.settings.spec import section_titles, specs, title_of
 from soulsgui.gui.widgets.boxes import NO_MARGINS, column, row
 from soulsgui.gui.widgets.inputs import FilterEdit
-from soulsgui.gui.widgets.labels import Heading, WrappedLabel, muted
+from soulsgui.gui.widgets.labels import Heading, Label, WrappedLabel, muted
 
 
 class Edits:
@@ -140,7 +139,7 @@ class SettingsForm(QWidget):
         self._area.setWidgetResizable(True)
         self._settings = self._page()
         self._area.setWidget(self._settings)
-        self._nothing = muted(QLabel("No setting matches. Empty the search to see all.", self))
+        self._nothing = muted(Label("No setting matches. Empty the search to see all.", self))
         self._nothing.setAlignment(Qt.AlignmentFlag.AlignCenter)
         self._nothing.hide()
         head = row((self._words, 1), self._modified_only)

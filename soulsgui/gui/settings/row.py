@@ -5,7 +5,7 @@ import re
 from typing import Any
 
 from PySide6.QtCore import QEvent, QSignalBlocker, QSize, Qt, Signal
-from PySide6.QtWidgets import QCheckBox, QComboBox, QLabel, QLineEdit, QPushButton, QSizePolicy, QWidget
+from PySide6.QtWidgets import QCheckBox, QComboBox, QLineEdit, QPushButton, QSizePolicy, QWidget
 
 from soulsgui.config.declaring import Effect
 from soulsgui.gui.colours import Tone
@@ -14,7 +14,16 @@ from soulsgui.gui.settings.spec import FieldSpec, Kind, as_yaml
 from soulsgui.gui.text import tip
 from soulsgui.gui.widgets.boxes import NO_MARGINS, column, flow, row
 from soulsgui.gui.widgets.inputs import leave_wheel_to_page
-from soulsgui.gui.widgets.labels import Badge, Heading, WrappedLabel, keep_place, muted, set_property
+from soulsgui.gui.widgets.labels import (
+    Badge,
+    Heading,
+    Label,
+    WrappedLabel,
+    keep_place,
+    muted,
+    set_property,
+    set_tip,
+)
 
 _CHARACTERS = {Kind.WHOLE: 14, Kind.NUMBER: 14, Kind.SCHEDULE: 30, Kind.TEXT: 30, Kind.STRUCTURE: 30}
 _LEAST_CHARACTERS = 10
@@ -179,7 +188,7 @@ class SettingRow(QWidget):
         self.setObjectName(f"row-{spec.key}")
         self._title = Heading(spec.title, 0, self)
         self._title.setWordWrap(True)
-        self._title.setToolTip(spec.key)
+        set_tip(self._title, spec.key)
         self.editor = _EDITORS.get(spec.kind, LineEditor)(spec, self)
         self.editor.edited.connect(self._edited)
         self._title.setBuddy(self.editor)
@@ -187,8 +196,8 @@ class SettingRow(QWidget):
         badge = Badge(words, tone, self)
         by_command = f"A run that goes on takes another value by:\nsoulsgui run resume --set {spec.key}=VALUE"
         resumed = spec.info.effect is Effect.RESUME
-        badge.setToolTip(f"When a change takes effect{f'. {by_command}' if resumed else ''}")
-        self._unit = muted(QLabel(spec.info.unit, self))
+        set_tip(badge, f"When a change takes effect{f'. {by_command}' if resumed else ''}")
+        self._unit = muted(Label(spec.info.unit, self))
         self.reset = QPushButton("Reset", self)
         self.reset.setProperty("role", "flat")
         dress(self.reset, "reset")

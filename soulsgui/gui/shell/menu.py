@@ -27,12 +27,12 @@ from soulsgui.gui.models.rules import Question, run_title
 from soulsgui.gui.preferences import FONT_PERCENTS, AtClosing, AtLeaving, Preferences
 from soulsgui.gui.shell.tray import why_no_tray
 from soulsgui.gui.states import clients_here, run_is_active
-from soulsgui.gui.text import plural, tip
+from soulsgui.gui.text import plain, plural, tip
 from soulsgui.gui.theme import Theme, ThemeChoice
 from soulsgui.gui.widgets.ask import ask
 from soulsgui.gui.widgets.dialog import FittingDialog
 from soulsgui.gui.widgets.inputs import leave_wheel_to_page
-from soulsgui.gui.widgets.labels import muted
+from soulsgui.gui.widgets.labels import Label, muted
 from soulsgui.wire.control import Status
 
 START = "window.md"
@@ -156,7 +156,7 @@ class SettingsDialog(FittingDialog):
         else:
             self.why_no_tray.hide()
         hint = self._hint("These belong to this window. What is trained, and how, is set under Config.")
-        self.trouble = QLabel(self)
+        self.trouble = Label(parent=self)
         self.trouble.setWordWrap(True)
         self.trouble.setProperty("tone", "bad")
         self.trouble.hide()
@@ -168,7 +168,7 @@ class SettingsDialog(FittingDialog):
         column.addLayout(self.foot())
 
     def _hint(self, words: str) -> QLabel:
-        hint = muted(QLabel(words, self))
+        hint = muted(Label(words, self))
         hint.setWordWrap(True)
         return hint
 
@@ -278,6 +278,7 @@ class WindowMenu(QMenu):
         box = QMessageBox(self._window)
         box.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         box.setWindowTitle("About SoulsGUI")
-        box.setText("\n".join(lines))
+        box.setTextFormat(Qt.TextFormat.PlainText)
+        box.setText(plain("\n".join(lines)))
         box.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         box.open()

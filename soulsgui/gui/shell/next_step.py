@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QPushButton, QSizePolicy, QWidget
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QPushButton, QSizePolicy, QWidget
 
 from soulsgui.gui import text
 from soulsgui.gui.colours import Tone
@@ -13,7 +13,7 @@ from soulsgui.gui.icons import dress, make_primary
 from soulsgui.gui.shell.pages import CLIENT, OVERVIEW, PageStack
 from soulsgui.gui.states import run_is_active
 from soulsgui.gui.widgets.flow_layout import FlowLayout
-from soulsgui.gui.widgets.labels import IconLabel
+from soulsgui.gui.widgets.labels import IconLabel, Label
 from soulsgui.gui.widgets.message_bar import close_button
 from soulsgui.wire.control import RunStatus
 
@@ -72,7 +72,7 @@ class OfferBar(QFrame):
         self._offer = Offer("", "")
         mark = IconLabel(0, self)
         mark.show_icon("state-finished", Tone.GOOD)
-        self.words = QLabel(self)
+        self.words = Label(parent=self)
         self.words.setProperty("heading", "0")
         self.words.setWordWrap(True)
         self.words.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)

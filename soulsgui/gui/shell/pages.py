@@ -24,6 +24,7 @@ from soulsgui.gui.icons import colours_of, dress, icon
 from soulsgui.gui.models.connection import Connection, ConnectionState, banner_words
 from soulsgui.gui.preferences import Mode
 from soulsgui.gui.shell.protocol import Shell
+from soulsgui.gui.text import tip
 from soulsgui.gui.widgets.empty_state import EmptyState
 
 logger = logging.getLogger(__name__)
@@ -268,7 +269,7 @@ class Navigation(QListWidget):
         for number, entry in enumerate(entries, start=1):
             item = QListWidgetItem(entry.title)
             item.setData(Qt.ItemDataRole.UserRole, entry.name)
-            item.setToolTip(f"{entry.title} (Ctrl+{number})")
+            item.setToolTip(tip(f"{entry.title} (Ctrl+{number})"))
             self.addItem(item)
         self.recolour()
         self.currentRowChanged.connect(self._row_changed)

@@ -220,7 +220,7 @@ class RunnerLink:
         import aiohttp
 
         if self._session is None:
-            headers = {"Authorization": f"Bearer {self.control.token}"}
+            headers = {"Authorization": f"Bearer {self.control.token}", "User-Agent": "SoulsGUI window"}
             self._session = aiohttp.ClientSession(headers=headers, trust_env=False)
         return self._session
 

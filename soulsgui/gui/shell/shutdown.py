@@ -18,7 +18,7 @@ from soulsgui.gui.shell import tray as trays
 from soulsgui.gui.states import run_is_active
 from soulsgui.gui.widgets.command_button import CommandButton, Words
 from soulsgui.gui.widgets.dialog import FittingDialog
-from soulsgui.gui.widgets.labels import Heading, muted
+from soulsgui.gui.widgets.labels import Heading, Label, muted
 from soulsgui.wire.control import ApiError, RunStatus
 
 _SHUTDOWN_TIMEOUT_S = 5.0
@@ -82,7 +82,7 @@ class _LastQuestion(FittingDialog):
         self.cancel = QPushButton("&Cancel", self)
         self.cancel.clicked.connect(self.reject)
         self.remember = QCheckBox("&Remember this; Settings (Ctrl+,) changes it", self)
-        self.wrong = QLabel(self)
+        self.wrong = Label(parent=self)
         self.wrong.setProperty("tone", "bad")
         self.wrong.hide()
         make_primary(main)
@@ -127,8 +127,8 @@ class ClosingDialog(_LastQuestion):
         saved = "Stopping saves first."
         if run.checkpoint_age_s is not None:
             saved = f"Its last checkpoint is {text.about(run.checkpoint_age_s)} old; stopping saves first."
-        cost = QLabel(f"“{run_title(run)}” goes on in the background if you let it. {saved}", self)
-        later = muted(QLabel("To come back, open SoulsGUI again.", self))
+        cost = Label(f"“{run_title(run)}” goes on in the background if you let it. {saved}", self)
+        later = muted(Label("To come back, open SoulsGUI again.", self))
         self.arrange("A run is going on", (cost, later), self.stop, self.keep)
 
     def _send(self) -> Call:
@@ -154,12 +154,12 @@ class LeavingDialog(_LastQuestion):
         self.stay.clicked.connect(lambda: self.decide(AtLeaving.TRAY))
         self.quit = QPushButton("&Quit", self)
         self.quit.clicked.connect(lambda: self.decide(AtLeaving.QUIT))
-        tray = QLabel(
+        tray = Label(
             "In the tray it plays on. The icon there says how it is; a click on it brings the window back, "
             "and its menu pauses, stops and quits.",
             self,
         )
-        quitting = QLabel(
+        quitting = Label(
             "If you quit, it ends its episode and helps no longer: nothing plays unseen."
             if ends_with_window
             else "It was started in a terminal (soulsgui join): if you quit, it plays on there. "

@@ -8,7 +8,6 @@ from PySide6.QtGui import QAction, QActionGroup, QCloseEvent, QKeyEvent, QResize
 from PySide6.QtWidgets import (
     QFrame,
     QHBoxLayout,
-    QLabel,
     QListWidget,
     QListWidgetItem,
     QMenu,
@@ -32,7 +31,7 @@ from soulsgui.gui.states import level_look, run_is_active
 from soulsgui.gui.text import plural
 from soulsgui.gui.widgets.command_button import CommandButton, Words, give_menu
 from soulsgui.gui.widgets.fitting_button import FittingButton
-from soulsgui.gui.widgets.labels import Badge, Heading, muted
+from soulsgui.gui.widgets.labels import Badge, Heading, Label, muted, set_tip
 from soulsgui.wire.control import Event, RunSummary
 
 AnyButton = TypeVar("AnyButton", bound=FittingButton)
@@ -52,7 +51,7 @@ def event_text(event: Event, now: float) -> str:
     """Return an event in a line or two: when, what, why and what to do."""
     reasons = " ".join(text.sentence(part) for part in (event.cause, event.remedy) if part)
     first = f"{text.clock(event.time, now)}  {event.what}"
-    return f"{first}\n{reasons}" if reasons else first
+    return text.plain(f"{first}\n{reasons}" if reasons else first)
 
 
 class EventsPopup(QFrame):
@@ -71,7 +70,7 @@ class EventsPopup(QFrame):
         self.setObjectName("eventList")
         self.setProperty("part", "card")
         self._events: list[Event] = []
-        self._none = muted(QLabel("Nothing has happened yet.", self))
+        self._none = muted(Label("Nothing has happened yet.", self))
         self.list = QListWidget(self)
         self.list.setProperty("part", "navigation")
         self.list.setWordWrap(True)
@@ -81,7 +80,7 @@ class EventsPopup(QFrame):
         self.list.itemClicked.connect(self._activated)
         head = QHBoxLayout()
         head.addWidget(Heading("Events", 0, self), 1)
-        head.addWidget(muted(QLabel("Click to see the log", self)))
+        head.addWidget(muted(Label("Click to see the log", self)))
         column = QVBoxLayout(self)
         column.addLayout(head)
         column.addWidget(self._none)
@@ -198,7 +197,7 @@ class EventsButton(QToolButton):
             words = plural(len(waiting), "{n} event you have not seen", "{n} events you have not seen")
         dress(self, "bell", tone)
         self.setText(str(len(waiting)) if waiting else "")
-        self.setToolTip(words)
+        set_tip(self, words)
         self.setAccessibleName(words)
 
 

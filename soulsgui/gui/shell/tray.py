@@ -15,6 +15,7 @@ from soulsgui.gui.feed import Feed
 from soulsgui.gui.icons import app_icon, dress, icon, palette_colours, pixmap, qcolor
 from soulsgui.gui.models.connection import Connection, why_not
 from soulsgui.gui.states import Look
+from soulsgui.gui.text import plain, tip
 from soulsgui.wire.control import ApiError
 from soulsgui.wire.control.states import CLIENT
 
@@ -133,11 +134,11 @@ class Tray(QObject):
         ended = run_has_ended(self._server.connection, self._server.status.run, status.run.id)
         words = client_words(connection, status, time.time(), ended, self._side.on_wanted)
         self.state.setText(words.look.word)
-        self.icon.setToolTip(f"SoulsGUI: {words.look.word}")
+        self.icon.setToolTip(tip(f"SoulsGUI: {words.look.word}"))
         actions = (self.pause, self.resume, self.stop)
         for action, why in zip(actions, why_off(words, connection), strict=True):
             action.setEnabled(not why)
-            action.setToolTip(why)
+            action.setToolTip(tip(why))
         if words.look != self._look:
             self._look = words.look
             # A tray has colours of its own; the mark stands on a disc that it brings along.
@@ -168,4 +169,4 @@ class Tray(QObject):
         self._feed.call(command, params, timeout_s).tell_problem(self._refused)
 
     def _refused(self, error: ApiError) -> None:
-        self.icon.showMessage(error.message, error.remedy, QSystemTrayIcon.MessageIcon.Warning)
+        self.icon.showMessage(plain(error.message), plain(error.remedy), QSystemTrayIcon.MessageIcon.Warning)

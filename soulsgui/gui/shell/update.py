@@ -12,7 +12,7 @@ import soulsgui
 from soulsgui.gui.client_mode.state import server_is_older
 from soulsgui.gui.icons import dress, make_primary
 from soulsgui.gui.widgets.dialog import FittingDialog
-from soulsgui.gui.widgets.labels import Heading
+from soulsgui.gui.widgets.labels import Heading, Label
 from soulsgui.wire.versions import PROTOCOL_NAME, MissingRequirement
 
 _CHARACTERS = 74
@@ -100,9 +100,8 @@ class UpdateDialog(FittingDialog):
         self.setMinimumWidth(self.fontMetrics().averageCharWidth() * _CHARACTERS)
 
     def _sentence(self, words: str) -> QLabel:
-        label = QLabel(words, self)
+        label = Label(words, self)
         label.setWordWrap(True)
-        label.setTextFormat(Qt.TextFormat.PlainText)
         label.setVisible(bool(words))
         return label
 

@@ -9,6 +9,7 @@ from PySide6.QtWidgets import QLabel, QMessageBox, QPushButton, QWidget
 
 from soulsgui.gui.feed import MakeCall
 from soulsgui.gui.models.rules import Question
+from soulsgui.gui.text import plain
 from soulsgui.gui.widgets.command_button import CommandButton, Stage, Words
 
 _CHARACTERS = 56
@@ -57,6 +58,7 @@ class _Box(QMessageBox):
 
     def __init__(self, parent: QWidget, title: str, sentence: str) -> None:
         super().__init__(parent)
+        title, sentence = plain(title), plain(sentence)
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         self.setIcon(QMessageBox.Icon.Question)
         self.setWindowTitle(title)

@@ -10,7 +10,6 @@ from PySide6.QtWidgets import (
     QFormLayout,
     QFrame,
     QHBoxLayout,
-    QLabel,
     QLayout,
     QPushButton,
     QScrollArea,
@@ -22,7 +21,7 @@ from soulsgui.gui.feed import MakeCall
 from soulsgui.gui.geometry import bring_onto_screen, room_for
 from soulsgui.gui.icons import make_primary
 from soulsgui.gui.widgets.command_button import CommandButton, Stage, Words
-from soulsgui.gui.widgets.labels import muted, set_property
+from soulsgui.gui.widgets.labels import Label, muted, set_property
 from soulsgui.wire.control import ApiError
 
 
@@ -119,9 +118,8 @@ class FormDialog(FittingDialog):
         self.setObjectName(name)
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         self.setWindowTitle(title)
-        self.wrong = QLabel(self)
+        self.wrong = Label(parent=self)
         self.wrong.setWordWrap(True)
-        self.wrong.setTextFormat(Qt.TextFormat.PlainText)
         self.wrong.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         self.wrong.hide()
         self.cancel = QPushButton("&Cancel", self)
@@ -162,7 +160,7 @@ class FormDialog(FittingDialog):
         column.setSpacing(12)
         column.addLayout(form)
         if hint:
-            label = muted(QLabel(hint, self))
+            label = muted(Label(hint, self))
             label.setWordWrap(True)
             column.addWidget(label)
         column.addWidget(self.wrong)

@@ -1,11 +1,11 @@
 """What a page shows while it has nothing to show: what it is for, and what to do next."""
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QLabel, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QPushButton, QVBoxLayout, QWidget
 
 from soulsgui.gui.colours import Tone
 from soulsgui.gui.icons import dress, make_primary
-from soulsgui.gui.widgets.labels import Heading, IconLabel, muted
+from soulsgui.gui.widgets.labels import Heading, IconLabel, Label, muted
 
 _ICON_PX = 48
 
@@ -33,7 +33,7 @@ class EmptyState(QWidget):
         mark.show_icon(icon, Tone.MUTED)
         self._title = Heading(title, 1, self)
         self._title.setAlignment(Qt.AlignmentFlag.AlignCenter)
-        self._hint = muted(QLabel(hint, self))
+        self._hint = muted(Label(hint, self))
         self._hint.setWordWrap(True)
         self._hint.setAlignment(Qt.AlignmentFlag.AlignCenter)
         self.button = QPushButton(action, self)

@@ -8,6 +8,7 @@ from PySide6.QtGui import QFont, QIcon, QStandardItem, QStandardItemModel
 from PySide6.QtWidgets import QAbstractSpinBox, QComboBox, QLineEdit, QWidget
 
 from soulsgui.gui.icons import dress
+from soulsgui.gui.widgets.labels import set_tip
 from soulsgui.wire.control import Preset
 
 ENVIRONMENT = "env.id"
@@ -23,7 +24,7 @@ class FilterEdit(QLineEdit):
         self.setPlaceholderText("Filter")
         self.setClearButtonEnabled(True)
         self.setAccessibleName(purpose)
-        self.setToolTip(purpose)
+        set_tip(self, purpose)
         glass = self.addAction(QIcon(), QLineEdit.ActionPosition.LeadingPosition)
         dress(glass, "search")
 

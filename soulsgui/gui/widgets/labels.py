@@ -34,6 +34,18 @@ def keep_place(widget: QWidget, keep: bool = True) -> None:
     widget.setSizePolicy(policy)
 
 
+class Label(QLabel):
+    """Text as it is: nothing in it is markup, whoever wrote it."""
+
+    def __init__(self, words: str = "", parent: QWidget | None = None) -> None:
+        super().__init__(text.plain(words), parent)
+        self.setTextFormat(Qt.TextFormat.PlainText)
+
+    def setText(self, words: str) -> None:
+        """Say something else."""
+        super().setText(text.plain(words))
+
+
 L = TypeVar("L", bound=QLabel)
 
 
@@ -44,10 +56,9 @@ def muted(label: L) -> L:
 
 
 def wrapped(words: str, parent: QWidget, tone: str = "", selectable: bool = False) -> QLabel:
-    """Return a label of several lines. What others called something is in it, and is never markup."""
-    label = QLabel(words, parent)
+    """Return a label of several lines."""
+    label = Label(words, parent)
     label.setWordWrap(True)
-    label.setTextFormat(Qt.TextFormat.PlainText)
     if tone:
         label.setProperty("tone", tone)
     if selectable:
@@ -55,12 +66,11 @@ def wrapped(words: str, parent: QWidget, tone: str = "", selectable: bool = Fals
     return label
 
 
-class ElidedLabel(QLabel):
+class ElidedLabel(Label):
     """A line that ends in … when there is no room; its tooltip tells the whole."""
 
     def __init__(self, text: str = "", parent: QWidget | None = None) -> None:
         super().__init__(text, parent)
-        self.setTextFormat(Qt.TextFormat.PlainText)
         self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
 
     def setText(self, text: str) -> None:
@@ -108,7 +118,7 @@ class ElidedLabel(QLabel):
         )
 
 
-class WrappedLabel(QLabel):
+class WrappedLabel(Label):
     """Text in several lines, measured once for each width: layouts ask dozens of times, and Qt wraps anew."""
 
     def __init__(self, text: str = "", parent: QWidget | None = None) -> None:
@@ -197,7 +207,7 @@ class StateLabel(QWidget):
         return self._word.text()
 
 
-class Badge(QLabel):
+class Badge(Label):
     """A word on a faint ground."""
 
     def __init__(self, text: str = "", tone: Tone = Tone.IDLE, parent: QWidget | None = None) -> None:
@@ -207,7 +217,7 @@ class Badge(QLabel):
         self.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Maximum)
 
 
-class Heading(QLabel):
+class Heading(Label):
     """A bold line; the style sheet gives it its size, which follows the application's font."""
 
     def __init__(self, text: str = "", level: int = 0, parent: QWidget | None = None) -> None:

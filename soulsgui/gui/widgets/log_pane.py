@@ -1,6 +1,5 @@
 """Log lines as they come: bounded, quick, with level, filter, follow and copy."""
 
-import re
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -19,7 +18,6 @@ from PySide6.QtGui import (
 from PySide6.QtWidgets import (
     QCheckBox,
     QComboBox,
-    QLabel,
     QPlainTextEdit,
     QPushButton,
     QVBoxLayout,
@@ -28,16 +26,16 @@ from PySide6.QtWidgets import (
 
 from soulsgui.gui.colours import Tone
 from soulsgui.gui.icons import colours_of, dress, qcolor
-from soulsgui.gui.text import plural
+from soulsgui.gui.text import plain, plural
 from soulsgui.gui.throttle import Throttle
 from soulsgui.gui.widgets.flow_layout import FlowLayout
 from soulsgui.gui.widgets.inputs import FilterEdit, leave_wheel_to_page
+from soulsgui.gui.widgets.labels import Label
 from soulsgui.wire.control import LogLine
 
 LEVELS = ("debug", "info", "warning", "error")
 KEPT_LINES = 5000
 _RANKS = {level: rank for rank, level in enumerate(LEVELS)} | {"warn": 2, "critical": 3, "fatal": 3}
-_CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|[\x00-\x08\x0b-\x1f\x7f]")
 
 
 def rank(level: str) -> int:
@@ -73,8 +71,8 @@ def written(line: LogLine, with_service: bool = True) -> str:
         parts.append(f"{line.service:<10}")
     if line.level:
         parts.append(f"{line.level.upper():<7}")
-    parts.append(_CONTROL.sub("", line.text).rstrip())
-    return "  ".join(parts)
+    parts.append(line.text.rstrip())
+    return plain("  ".join(parts))
 
 
 class Levels:
@@ -207,7 +205,7 @@ class LogPane(QWidget):
         self._copy.clicked.connect(self.copy)
         controls = QWidget(self)
         row = FlowLayout(8, parent=controls)
-        caption = QLabel("&Level", controls)
+        caption = Label("&Level", controls)
         caption.setBuddy(self._level)
         for widget in (caption, self._level, self._words, self._follow, self._copy):
             row.addWidget(widget)

@@ -5,12 +5,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from PySide6.QtCore import QEvent, Qt, QTimer, Signal
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QPushButton, QSizePolicy, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QPushButton, QSizePolicy, QVBoxLayout, QWidget
 
 from soulsgui.gui.icons import dress, make_primary
 from soulsgui.gui.models.connection import Connection, banner_words
 from soulsgui.gui.states import level_look
-from soulsgui.gui.widgets.labels import Heading, IconLabel, keep_place, set_property
+from soulsgui.gui.widgets.labels import Heading, IconLabel, Label, keep_place, set_property
 
 
 class Banner(QFrame):
@@ -30,7 +30,7 @@ class Banner(QFrame):
         self._connection: Connection | None = None
         self._mark = IconLabel(0, self)
         self._title = Heading("", 0, self)
-        self._detail = QLabel(self)
+        self._detail = Label(parent=self)
         self._detail.setWordWrap(True)
         self.button = QPushButton(self)
         make_primary(self.button)
@@ -112,8 +112,7 @@ class NoticeRow(QFrame):
         self.setAccessibleName(f"{look.word}: {notice.text} {notice.detail}")
         mark = IconLabel(0, self)
         mark.show_icon(look.icon, look.tone)
-        self._text = QLabel(self)
-        self._text.setTextFormat(Qt.TextFormat.PlainText)
+        self._text = Label(parent=self)
         self._text.setWordWrap(True)
         self._text.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         self._text.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)

@@ -237,6 +237,11 @@ async def events(runner: "BaseRunner", params: control.HistoryEventsParams) -> c
     return control.EventList(events=runner.events.since(params.since))
 
 
+async def audit(runner: "BaseRunner", params: control.HistoryAuditParams) -> control.AuditList:
+    """Return the commands that changed something."""
+    return control.AuditList(entries=runner.audit.since(params.since, params.limit))
+
+
 async def _get_config(runner: "Runner", params: control.ConfigGetParams) -> control.ConfigValues:
     session = runner.run_manager.session
     running = public_values(session.settings) if session is not None else {}
@@ -280,6 +285,7 @@ HANDLERS: dict[str, Handler] = {
     "history.query": _query,
     "history.logs": _logs,
     "history.events": events,
+    "history.audit": audit,
     "checkpoint.list": _list_checkpoints,
     "checkpoint.edit": _edit_checkpoint,
     "config.get": _get_config,

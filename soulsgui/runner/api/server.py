@@ -16,7 +16,7 @@ from pydantic import ValidationError
 
 from soulsgui.errors import SoulsGuiError, printable
 from soulsgui.runner.refusal import Result, as_api_error, bad_parameters, unknown_command
-from soulsgui.system import free_port, who_listens
+from soulsgui.system import free_port, who_connects, who_listens
 from soulsgui.wire import control
 from soulsgui.wire.control import ErrorCode
 
@@ -109,6 +109,7 @@ class ControlServer:
         self._site: web.TCPSite | None = None
         self._known: set[web.RequestHandler] = set()  # connections that have shown the token
         self._looking: asyncio.Task[None] | None = None
+        self._noting = asyncio.Lock()
         self.port = 0
         app = web.Application(middlewares=[self._guarded], client_max_size=_MAX_BODY_BYTES)
         app.router.add_get(f"{control.PREFIX}/status", self._status)
@@ -213,12 +214,26 @@ class ControlServer:
         except (ValueError, RecursionError) as error:
             message = f"{name}: the parameters are no JSON object: {error}"
             return _failed(control.ApiError(code=ErrorCode.BAD_REQUEST, message=message))
+        entry = None if command.reads else await self._begin_entry(request, name, params)
+        text, refusal = "{}", None
         try:
             result = await self._runner.command(name, params)
-            text = result.to_json() if result is not None else "{}"
+            text = result.to_json() if result is not None else text
         except Exception as error:
-            return _failed(as_api_error(error, name))
-        return _json(f'{{"ok": true, "result": {text}}}')
+            refusal = as_api_error(error, name)
+        if entry is not None:
+            self._runner.audit.end(entry, refusal)
+        return _failed(refusal) if refusal is not None else _json(f'{{"ok": true, "result": {text}}}')
+
+    async def _begin_entry(
+        self, request: web.Request, name: str, params: control.Params
+    ) -> control.AuditEntry:
+        """Begin the audit entry of a command, with the program that waits for its answer."""
+        host, port = (request.get_extra_info("peername") or ("", 0))[:2]
+        async with self._noting:  # one after the other: commands begin in the order in which they came
+            program = await asyncio.to_thread(who_connects, port)
+        origin = request.headers.get("User-Agent", "")
+        return self._runner.audit.begin(name, params, origin, f"{host}:{port}", program or "")
 
     async def _feed(self, request: web.Request) -> web.StreamResponse:
         text = request.query.get("cursor", "")

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, TypeVar
 
-from soulsgui.runner.api.run_commands import events, hello, shutdown
+from soulsgui.runner.api.run_commands import audit, events, hello, shutdown
 from soulsgui.runner.api.server import Check, Handler
 from soulsgui.runner.base import RUNNER
 from soulsgui.runner.join.finder import OwnServer
@@ -198,6 +198,7 @@ HANDLERS: Mapping[str, Handler] = {
     "history.query": _query,
     "history.logs": _logs,
     "history.events": events,
+    "history.audit": audit,
 }
 CHECKS: Mapping[str, Check] = {
     "service.start": _check_service,

@@ -207,6 +207,13 @@ class HistoryEventsParams(Params):
     since: int = optional("those after this number", 0)
 
 
+class HistoryAuditParams(Params):
+    """Which commands."""
+
+    since: int = optional("those after this number", 0)
+    limit: int = optional("the newest of these, so many", 500, ge=1, le=2000)
+
+
 class ClientParams(Params):
     """Which client."""
 
@@ -324,6 +331,7 @@ class Command:
         roles: Who carries it out.
         long: What it does meanwhile, by role, where every window is shown that it goes on: as a job.
         typed: The words of the command line that are this very command; empty where it has none of its own.
+        reads: Whether it changes nothing: it is left out of the audit log.
         as_json: Whether its result can be asked for in JSON there.
         examples: Command lines for its help, without the program's name.
     """
@@ -336,6 +344,7 @@ class Command:
     roles: tuple[Role, ...] = ("server",)
     long: Mapping[Role, str] = field(default_factory=dict)
     typed: str = ""
+    reads: bool = False
     as_json: bool = False
     examples: tuple[str, ...] = ()
 
@@ -348,7 +357,14 @@ _GOING_OVER: Mapping[Role, str] = {"client": "going over to that server"}
 COMMANDS: dict[str, Command] = {
     command.name: command
     for command in (
-        Command("server.hello", Empty, "say who answers and what it can do", results.Hello, roles=_BOTH),
+        Command(
+            "server.hello",
+            Empty,
+            "say who answers and what it can do",
+            results.Hello,
+            roles=_BOTH,
+            reads=True,
+        ),
         Command("server.shutdown", ShutdownParams, "end everything, after this answer", roles=_BOTH),
         Command(
             "service.start",
@@ -417,20 +433,46 @@ COMMANDS: dict[str, Command] = {
             typed="run pause",
         ),
         Command("run.continue", Empty, "let a paused run go on", results.Done, typed="run continue"),
-        Command("runs.list", Empty, "list every run, the newest first", results.RunList),
+        Command("runs.list", Empty, "list every run, the newest first", results.RunList, reads=True),
         Command("runs.edit", RunsEditParams, "change name or note of a run", results.RunSummary),
         Command(
-            "history.query", HistoryQueryParams, "return a curve, in buckets", results.History, roles=_BOTH
+            "history.query",
+            HistoryQueryParams,
+            "return a curve, in buckets",
+            results.History,
+            roles=_BOTH,
+            reads=True,
         ),
-        Command("history.logs", HistoryLogsParams, "return lines of logs", results.LogLines, roles=_BOTH),
         Command(
-            "history.events", HistoryEventsParams, "return what has happened", results.EventList, roles=_BOTH
+            "history.logs",
+            HistoryLogsParams,
+            "return lines of logs",
+            results.LogLines,
+            roles=_BOTH,
+            reads=True,
+        ),
+        Command(
+            "history.events",
+            HistoryEventsParams,
+            "return what has happened",
+            results.EventList,
+            roles=_BOTH,
+            reads=True,
+        ),
+        Command(
+            "history.audit",
+            HistoryAuditParams,
+            "return the commands that changed something, who gave them, and what became of them",
+            results.AuditList,
+            roles=_BOTH,
+            reads=True,
         ),
         Command(
             "checkpoint.list",
             CheckpointListParams,
             "list the checkpoints of a run, verified, the newest first",
             results.CheckpointList,
+            reads=True,
         ),
         Command(
             "checkpoint.save",
@@ -450,15 +492,17 @@ COMMANDS: dict[str, Command] = {
             ConfigGetParams,
             "return defaults, what the user changed, what the active run uses, and what another one used",
             results.ConfigValues,
+            reads=True,
         ),
         Command(
             "config.check",
             ConfigCheckParams,
             "return every mistake, without changing anything",
             results.ConfigProblems,
+            reads=True,
         ),
         Command("config.save", ConfigSaveParams, "write the user's config.yaml", results.SavedConfig),
-        Command("config.presets", Empty, "list the shipped presets", results.PresetList),
+        Command("config.presets", Empty, "list the shipped presets", results.PresetList, reads=True),
         Command("clients.pause", ClientPauseParams, "let a client wait", roles=_BOTH, typed="clients pause"),
         Command(
             "clients.resume",
@@ -488,6 +532,7 @@ COMMANDS: dict[str, Command] = {
             "what a client wrote last",
             results.ClientLog,
             typed="clients log",
+            reads=True,
             as_json=True,
         ),
         Command(
@@ -502,6 +547,7 @@ COMMANDS: dict[str, Command] = {
             "the last samples that were refused, and why",
             results.RejectList,
             typed="clients rejects",
+            reads=True,
             as_json=True,
         ),
         Command(
@@ -515,6 +561,7 @@ COMMANDS: dict[str, Command] = {
             Empty,
             "say who was invited, and what a new invitation would tell",
             results.InvitationList,
+            reads=True,
         ),
         Command(
             "clients.revoke",
@@ -529,6 +576,7 @@ COMMANDS: dict[str, Command] = {
             "list everyone who invited this computer",
             results.SavedServers,
             roles=_CLIENT,
+            reads=True,
         ),
         Command(
             "servers.look",
@@ -536,6 +584,7 @@ COMMANDS: dict[str, Command] = {
             "say what accepting an invitation would mean; changes nothing",
             results.OfferedServer,
             roles=_CLIENT,
+            reads=True,
         ),
         Command(
             "servers.join",
@@ -570,6 +619,7 @@ COMMANDS: dict[str, Command] = {
             "try out the server this computer plays for; changes nothing",
             results.ServerTest,
             roles=_CLIENT,
+            reads=True,
         ),
         Command(
             "servers.change_address",
@@ -585,6 +635,7 @@ COMMANDS: dict[str, Command] = {
             "tell when the client may play, and which rules can't be followed on this system",
             results.RulesState,
             roles=_CLIENT,
+            reads=True,
         ),
         Command(
             "rules.set",

@@ -7,6 +7,7 @@ from pydantic import Field
 from soulsgui.wire.control.states import (
     API_OLDEST,
     API_VERSION,
+    AuditEntry,
     Event,
     LogLine,
     RunState,
@@ -157,6 +158,12 @@ class EventList(Message):
     """Events, oldest first."""
 
     events: list[Event]
+
+
+class AuditList(Message):
+    """Commands that changed something, oldest first."""
+
+    entries: list[AuditEntry]
 
 
 class History(Message):

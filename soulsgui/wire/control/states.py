@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import ConfigDict, Field, TypeAdapter
 
 from soulsgui.errors import ServerUnreachableError
-from soulsgui.wire.messages.base import Message, Moment
+from soulsgui.wire.messages.base import Message, Moment, Words
 from soulsgui.wire.messages.heartbeat import ClientProgress, Heartbeat
 from soulsgui.wire.messages.metrics import Row
 from soulsgui.wire.messages.node import NodePhase, TrainingProgress
@@ -206,22 +206,58 @@ class Status(Message):
     allowed: dict[str, str] = Field(default_factory=dict)
 
 
-class Event(Message):
-    """Something worth knowing tomorrow morning: what, why, and what to do.
+class Numbered(Message):
+    """What a runner notes.
 
     Attributes:
         number: Counts up from 1, without gaps, over restarts of the runner.
-        service: The service it is about, whose log at `time` tells more; may be empty.
     """
 
     number: int = Field(ge=0, le=2**53)
     time: Moment
+
+
+class Event(Numbered):
+    """Something worth knowing tomorrow morning: what, why, and what to do.
+
+    Attributes:
+        service: The service it is about, whose log at `time` tells more; may be empty.
+    """
+
     level: Literal["info", "warning", "error"]
     what: str
     cause: str = ""
     remedy: str = ""
     service: str = ""
     run_id: str = ""
+
+
+class AuditEntry(Numbered):
+    """A command that changes something: who gave it, and what became of it.
+
+    Attributes:
+        time: When it came.
+        params: What was told with it, as `name=value`; what is secret is left out.
+        origin: What gave it, as it calls itself: `SoulsGUI window`, `SoulsGUI command line`, another program.
+        peer: From which address.
+        program: The process that holds that address, where the system tells.
+        outcome: `done`, the code of its error, or empty before its end, of which a dead runner never told.
+        error: Why it was refused or failed.
+        seconds: How long it took.
+    """
+
+    command: str
+    params: Words = ""
+    origin: Words = ""
+    peer: str = ""
+    program: Words = ""
+    outcome: str = ""
+    error: Words = ""
+    seconds: float = 0.0
+
+    def words(self) -> str:
+        """Return what became of it: `done`, why not, or that it never ended."""
+        return self.error or self.outcome or "not finished"
 
 
 class LogLine(Message):
@@ -337,6 +373,14 @@ class EventChange(Message):
     event: Event
 
 
+class AuditChange(Message):
+    """A command that changes something came, or is done."""
+
+    type: Literal["audit"] = "audit"
+    cursor: int
+    entry: AuditEntry
+
+
 class LogChange(Message):
     """New log lines."""
 
@@ -354,7 +398,7 @@ class JobChange(Message):
 
 
 FeedMessage = Annotated[
-    Snapshot | StatusChange | ClientsChange | RowsChange | EventChange | LogChange | JobChange,
+    Snapshot | StatusChange | ClientsChange | RowsChange | EventChange | AuditChange | LogChange | JobChange,
     Field(discriminator="type"),
 ]
 FEED_MESSAGE: TypeAdapter[FeedMessage] = TypeAdapter(FeedMessage, config=ConfigDict(defer_build=True))

@@ -6,6 +6,7 @@ import pytest
 from PySide6.QtWidgets import QComboBox, QFileDialog, QLineEdit, QPlainTextEdit
 from pytestqt.qtbot import QtBot
 
+from soulsgui.gui.logs.audit import outcome_look
 from soulsgui.gui.logs.page import LogsPage
 from soulsgui.gui.logs.reader import (
     LogPlace,
@@ -16,7 +17,7 @@ from soulsgui.gui.logs.reader import (
     service_words,
     services_offered,
 )
-from soulsgui.wire.control import ErrorCode, LogLine, RunStatus, RunSummary, Status
+from soulsgui.wire.control import AuditEntry, ErrorCode, LogLine, RunStatus, RunSummary, Status
 from tests.gui.fake_feed import LIVE, LOST, FakeFeed, FakeShell, Sent, refusal
 from tests.gui.reading import choose, part_of, shown
 from tests.states import service
@@ -281,3 +282,27 @@ def test_a_moment_is_found_among_lines() -> None:
     assert first_since([], START) is None
     assert reaches_back_to(lines, START + 2)
     assert not reaches_back_to(lines, START + 1)
+
+
+def entry(number: int, **more: Any) -> AuditEntry:
+    return AuditEntry(number=number, time=START + number, command="run.stop", **more)
+
+
+def test_commands_that_changed_something_are_listed_with_their_outcome(
+    qtbot: QtBot, page: LogsPage, server: FakeFeed
+) -> None:
+    known = [entry(1, outcome="done", origin="SoulsGUI window"), entry(2, outcome="not_now", error="No run.")]
+    server.answers["history.audit"] = {"entries": [one.model_dump(mode="json") for one in known]}
+    page.tabs.setCurrentIndex(1)
+    outcomes = lambda: [one.words() for one in page.audit.model.records]  # noqa: E731
+    qtbot.waitUntil(lambda: outcomes() == ["done", "No run."])
+    server.bring_audit(entry(3))
+    server.bring_audit(entry(3, outcome="done"))
+    assert outcomes() == ["done", "No run.", "done"]
+    assert [page.audit.model.at(row).number for row in range(3)] == [3, 2, 1]  # type: ignore[union-attr]
+    looks = [outcome_look(one).word for one in (*known, entry(3), entry(4, outcome="failed"))]
+    assert looks == ["Done", "Warning", "Information", "Error"]
+    server.connect_as(LOST)
+    assert not page.audit.table.isEnabled()
+    page.show_where("trainer")
+    assert page.tabs.currentIndex() == 0

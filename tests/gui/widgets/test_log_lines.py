@@ -25,8 +25,8 @@ def test_a_line_is_written_in_columns_without_control_characters() -> None:
     given = LogLine(
         service="redis", number=1, time=moment, level="info", text="\x1b[31mready\x1b[0m\x07 now \n"
     )
-    assert written(given) == "14:02:09  redis       INFO     ready now"
-    assert written(given, with_service=False) == "14:02:09  INFO     ready now"
+    assert written(given) == "14:02:09  redis       INFO     \ufffd[31mready\ufffd[0m\ufffd now"
+    assert written(given, with_service=False) == "14:02:09  INFO     \ufffd[31mready\ufffd[0m\ufffd now"
     assert written(LogLine(service="x", number=2, text="bare"), with_service=False) == "bare"
 
 

@@ -1,6 +1,8 @@
 import asyncio
 import logging
+import os
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any, cast
 
 import aiohttp
@@ -10,6 +12,7 @@ from soulsgui.errors import SoulsGuiError
 from soulsgui.runner.api import server as server_module
 from soulsgui.runner.api.feed import FeedBuffer
 from soulsgui.runner.api.server import ControlServer
+from soulsgui.runner.audit import AuditLog
 from soulsgui.runner.refusal import Refused
 from soulsgui.system import free_port
 from soulsgui.wire.control import (
@@ -33,7 +36,8 @@ ENDED = (aiohttp.WSMsgType.CLOSE, aiohttp.WSMsgType.CLOSED)
 class FakeRunner:
     """Answers `service.local_clients` by its count, fails where it is told to."""
 
-    def __init__(self) -> None:
+    def __init__(self, folder: Path) -> None:
+        self.audit = AuditLog(folder / "audit.jsonl", lambda entry: None)
         self.feed = FeedBuffer(lambda cursor: Snapshot(cursor=cursor, status=Status()), first_cursor=0)
         self.jobs = {"known": Job(id="known", command="run.start", state="running")}
         self.commands: list[tuple[str, Params]] = []
@@ -46,7 +50,8 @@ class FakeRunner:
         self.commands.append((name, params))
         if self.error is not None:
             raise self.error
-        assert isinstance(params, LocalClientsParams)
+        if not isinstance(params, LocalClientsParams):
+            return None
         return ClientCount(count=params.count)
 
     def tell(self, what: str = "x") -> None:
@@ -69,8 +74,8 @@ class Api:
 
 
 @pytest.fixture
-async def api() -> AsyncIterator[Api]:
-    fake = FakeRunner()
+async def api(tmp_path: Path) -> AsyncIterator[Api]:
+    fake = FakeRunner(tmp_path)
     server = ControlServer(cast(Any, fake), TOKEN)
     await server.start(0)
     async with aiohttp.ClientSession(headers={"Authorization": f"Bearer {TOKEN}"}) as web:
@@ -87,6 +92,22 @@ async def test_status_job_and_command_are_told(api: Api) -> None:
     answer = await api.post("service.local_clients", json={"count": 3})
     assert answer == (200, {"ok": True, "result": {"count": 3}})
     assert api.fake.commands == [("service.local_clients", LocalClientsParams(count=3))]
+
+
+async def test_commands_that_change_something_stand_in_the_audit_log(api: Api) -> None:
+    await api.post("service.local_clients", json={"count": 3}, headers={"User-Agent": "SoulsGUI window"})
+    api.fake.error = Refused(ErrorCode.NOT_NOW, "No run goes on.")
+    await api.post("run.stop", headers={"User-Agent": "curl/8"})
+    await api.post("config.check")
+    await api.post("service.local_clients", json={"count": "many"})
+    first, second = api.fake.audit.since(0, 500)
+    assert (first.command, first.params, first.origin) == (
+        "service.local_clients", "count=3", "SoulsGUI window",
+    )  # fmt: skip
+    assert (first.outcome, second.outcome, second.error) == ("done", "not_now", "No run goes on.")
+    assert second.origin == "curl/8"
+    assert first.peer.startswith("127.0.0.1:")
+    assert first.program.endswith(f"({os.getpid()})")
 
 
 @pytest.mark.parametrize(
@@ -215,8 +236,8 @@ async def test_window_that_does_not_read_costs_no_memory_and_ends_with_the_runne
     assert kinds == {"event", "snapshot"}
 
 
-async def test_remembered_port_is_taken_again_while_it_is_free() -> None:
-    port, fake = free_port(), cast(Any, FakeRunner())
+async def test_remembered_port_is_taken_again_while_it_is_free(tmp_path: Path) -> None:
+    port, fake = free_port(), cast(Any, FakeRunner(tmp_path))
     first, second, third = (ControlServer(fake, TOKEN) for _ in range(3))
     await first.start(0, remembered=port)
     await second.start(0, remembered=port)
