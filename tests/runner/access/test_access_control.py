@@ -256,5 +256,5 @@ async def test_who_had_an_older_secret_leaves_nothing_behind(house: House) -> No
     with connected(address_of(newer)) as own:
         assert own.xadd(KEYS.chunks("a"), {"hello": b"x"})
         await house.new_runner()
-        await house.access.look(time.monotonic())
+        await house.access.look()
         assert await house.bus.call(lambda admin: admin.xlen(KEYS.chunks("a"))) == 1
