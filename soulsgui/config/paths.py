@@ -85,6 +85,7 @@ class Folders:
     overrides = Inside("config.yaml", of="config")  # the user's own settings
     redis_secret = Inside("redis.secret", of="config")  # the server's: the line `requirepass <password>`
     servers = Inside("servers", of="config")  # invitations of other servers taken up here, a file each
+    agreed = Inside("runs.agreed.json", of="config")  # what runs may execute on this computer
     runs = Inside("runs", of="data")  # one folder per run
     server = Inside("server", of="data")  # state of the runner of a server
     server_address = Inside("redis.json", of="server")  # address and password of the one that runs now

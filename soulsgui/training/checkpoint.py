@@ -19,11 +19,20 @@ import safetensors.numpy
 from numpy.typing import NDArray
 
 from soulsgui.config.paths import RunFolder
-from soulsgui.config.schema import Settings
+from soulsgui.config.schema import Settings, public_tree
 from soulsgui.errors import CheckpointError
 from soulsgui.system import no_room, no_room_words, recover_dir, replace_dir
 from soulsgui.training.publisher import TrainingPosition
-from soulsgui.wire.manifest import MANIFEST, MEMORY, NOTE, Manifest, ManifestFile, read_manifest, verify
+from soulsgui.wire.manifest import (
+    CONFIG,
+    MANIFEST,
+    MEMORY,
+    NOTE,
+    Manifest,
+    ManifestFile,
+    read_manifest,
+    verify,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -57,6 +66,7 @@ class Checkpoint:
     state: dict[str, Any] = field(default_factory=dict)
     note: str = ""
     memory: Tensors = field(default_factory=dict)
+    settings: Settings | None = None
 
 
 def manifest_of(
@@ -96,6 +106,8 @@ def write_checkpoint(target: Path, checkpoint: Checkpoint) -> None:
             files[_AGENT] = _tensor_bytes(checkpoint.agent)
         if checkpoint.memory:
             files[MEMORY] = _tensor_bytes(checkpoint.memory)
+        if checkpoint.settings is not None:
+            files[CONFIG] = json.dumps(public_tree(checkpoint.settings), indent=1).encode()
         for name, data in files.items():
             (aside / name).write_bytes(data)
         hashes = {name: ManifestFile.of(data) for name, data in files.items()}

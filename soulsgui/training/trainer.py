@@ -384,6 +384,7 @@ class TrainingNode(ABC):
             {"agent": meta, "high_water": dict(training.high_water), "pacing": pacing},
             note,
             memory,
+            training.settings,
         )
 
     def weights_snapshot(self, model_id: int, score: float | None, scored_by: ScoredBy) -> Checkpoint:
@@ -404,7 +405,8 @@ class TrainingNode(ABC):
             found = Checkpoint(written.info.model_copy(update=best), written.weights)
         else:
             raise CheckpointError(f"Model {model_id} is gone: only the last ones are kept.")
-        return replace(found, info=found.info.model_copy(update={"scored_by": scored_by}))
+        info = found.info.model_copy(update={"scored_by": scored_by})
+        return replace(found, info=info, settings=self.training.settings)
 
     def _take_up(self, path: Path, loaded: Checkpoint) -> None:
         info, training = loaded.info, self.training

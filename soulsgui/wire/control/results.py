@@ -201,6 +201,7 @@ class ConfigValues(Message):
         saved: What the user's config.yaml overrides, by dotted key.
         running: The active run's effective values, by dotted key; empty without a run.
         run: The values of the run that was asked for, by dotted key; empty when none was.
+        asks: What that run has executed, where it comes from elsewhere and nobody agreed to it here.
         text: The user's config.yaml.
         hash: Hash of that text, for `config.save`.
         path: Where it is.
@@ -212,6 +213,7 @@ class ConfigValues(Message):
     saved: dict[str, Any]
     running: dict[str, Any]
     run: dict[str, Any] = Field(default_factory=dict)
+    asks: Execution | None = None
     text: str
     hash: str
     path: str
