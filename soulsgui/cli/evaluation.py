@@ -28,7 +28,9 @@ BEST = "best"
 
 _ANY = RunFolder(Path())
 
-_FOLDERS = frozenset(path.name for path in (_ANY.checkpoint, _ANY.best_model, _ANY.manual_saves))
+_FOLDERS = frozenset(
+    path.name for path in (_ANY.checkpoint, _ANY.previous, _ANY.best_model, _ANY.manual_saves)
+)
 """Where the checkpoints of a run lie: how their names begin, which no run's does."""
 
 _MOST_EPISODES = 1_000_000

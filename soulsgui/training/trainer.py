@@ -90,6 +90,7 @@ class TrainingNode(ABC):
         self.learner = self.make_learner(self.training)
         self._address = address or Address.read(default_folders().server_address)
         self._stop = stop or threading.Event()
+        self.passed_over = ""  # which damaged checkpoints it did not begin from, in words
         self._came_from: Path | None = None
         self._held_until = float("-inf")
         self._next_count = 0.0
@@ -228,11 +229,14 @@ class TrainingNode(ABC):
             seen = max(seen, published.model_id)
         training.model_id = max(training.model_id, seen) + 1
         attempt.prepare(self.agent, self.learner.weights())
-        attempt.rows.add(AttemptRow(**attempt.here(), update=self.agent.updates))
+        attempt.rows.add(
+            AttemptRow(**attempt.here(), update=self.agent.updates, passed_over=self.passed_over)
+        )
         # Before anything of this attempt can be played: telemetry then knows where its curve begins.
         attempt.link.run(lambda connection: attempt.rows.flush(connection, attempt.keys))
         if self._came_from not in (None, training.folder.checkpoint):
-            attempt.checkpoints.keep_current_aside(f"the newest state before going on from {self._came_from}")
+            note = f"the newest state before going on from {self._came_from}"
+            attempt.checkpoints.keep_current_aside(f"{self.passed_over} This is {note}".strip())
         if self.agent.updates:
             attempt.checkpoints.save_current()
         training.status.phase = "waiting"

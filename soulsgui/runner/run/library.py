@@ -174,7 +174,7 @@ class Library:
             **record.model_dump(include=set(control.RunSummary.model_fields)),
             size_bytes=self._size(run, _SIZE_AGE_S if record.state in LIVE_STATES else _OLD_SIZE_AGE_S),
             resumable=run.config.exists()
-            and (find_dir(run.checkpoint) is not None or run.manual_saves.exists()),
+            and (find_dir(run.checkpoint) is not None or run.previous.exists() or run.manual_saves.exists()),
         )
 
     def _size(self, run: RunFolder, greatest_age_s: float) -> int:

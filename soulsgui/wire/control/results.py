@@ -59,6 +59,10 @@ class ClientCount(Message):
     count: int
 
 
+ListedKind = CheckpointKind | Literal["previous"]
+"""What a checkpoint is in a list: `previous` is one that the current one has replaced."""
+
+
 class CheckpointInfo(Message):
     """One checkpoint, as `checkpoints list --json` shows it.
 
@@ -76,7 +80,7 @@ class CheckpointInfo(Message):
     """
 
     id: str
-    kind: CheckpointKind
+    kind: ListedKind
     path: str
     model_id: int
     attempt: int = 0
