@@ -125,6 +125,9 @@ def test_a_strangers_folder_runs_nothing_before_somebody_agrees(
     for path in (theirs.root, theirs.checkpoint, copied.checkpoint):
         assert evaluate(folders, path) == 1
         assert "agree to it: --trust" in capsys.readouterr().err
+    own = ["--config-dir", str(folders.config), "--data-dir", str(folders.data)]
+    assert run(["serve", "--resume", copied.run_id, *own]) == 1
+    assert "agree to it: --trust" in capsys.readouterr().err
     library, agreed = Library(folders.runs), AgreedRuns(folders)
     with pytest.raises(RunNotAgreedError) as refused:
         resumption(library, agreed, RunResumeParams())
