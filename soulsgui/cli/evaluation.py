@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from soulsgui.cli.output import answer, folders_of, say
+from soulsgui.cli.output import agrees, answer, folders_of, say
 from soulsgui.cli.parser import Arguments
 from soulsgui.config.layers import combine, defaults_layer, layers_of, load_run_settings
 from soulsgui.config.parsing import Layer, layer_of_tree, parse_assignments
@@ -15,19 +15,22 @@ from soulsgui.config.paths import RunFolder
 from soulsgui.config.schema import Settings
 from soulsgui.environments.spaces import report_lines
 from soulsgui.errors import CheckpointError, ProcessFault, UsageError, printable
+from soulsgui.runner.run.agreed import AgreedRuns, RunNotAgreedError, execution_of
 from soulsgui.runner.run.library import LATEST, Library
 from soulsgui.runner.run.start import examine
 from soulsgui.runner.status_text import count_words
 from soulsgui.system import kill_descendants
 from soulsgui.wire.control import CheckpointInfo
-from soulsgui.wire.manifest import MANIFEST, Manifest, read_manifest
+from soulsgui.wire.manifest import CONFIG, MANIFEST, Manifest, read_manifest, verify
 from soulsgui.wire.messages.server_config import algorithm_name
 
 BEST = "best"
 
 _ANY = RunFolder(Path())
 
-_FOLDERS = frozenset(path.name for path in (_ANY.checkpoint, _ANY.best_model, _ANY.manual_saves))
+_FOLDERS = frozenset(
+    path.name for path in (_ANY.checkpoint, _ANY.previous, _ANY.best_model, _ANY.manual_saves)
+)
 """Where the checkpoints of a run lie: how their names begin, which no run's does."""
 
 _MOST_EPISODES = 1_000_000
@@ -51,15 +54,18 @@ def evaluate(arguments: Arguments) -> int:
     if arguments.stochastic and info.algorithm in _DRAW_NOTHING:
         name = algorithm_name(info.algorithm, info.agent)
         raise UsageError(f"{path} is of {name}, whose policy draws nothing: leave --stochastic out.")
-    settings = _settings_of(path, info, arguments.assignments)
+    agreed = AgreedRuns(folders_of(arguments))
+    settings = _agreed_settings(agreed, path, info, arguments)
     env, greedy = settings.env, not arguments.stochastic
     # Late: what is wrong with the command line is said before Gymnasium is imported.
+    from soulsgui.environments.imports import restrict_imports
     from soulsgui.environments.make import longest_episode
     from soulsgui.modes.evaluate import evaluate, open_trained
     from soulsgui.sampling.watchdog import Watchdog, limits_of
 
     watchdog = Watchdog(limits_of(settings), _end_hanging)
     watchdog.start()
+    restrict_imports(execution_of(settings).names)  # the checkpoint's own policy may name something else
     try:
         with watchdog.inside("being made"):
             trained = open_trained(path, env)
@@ -69,6 +75,7 @@ def evaluate(arguments: Arguments) -> int:
             max_steps=longest, watchdog=watchdog, told=_Progress(),
         )  # fmt: skip
     finally:
+        restrict_imports(None)
         watchdog.close()
         _show("")
     report = found.to_json() | {
@@ -146,16 +153,32 @@ def _newest(library: Library, run: RunFolder) -> Path:
     return Path(max(whole, key=lambda info: (info.attempt, info.updates, info.created)).path)
 
 
-def _settings_of(path: Path, info: Manifest, assignments: list[str]) -> Settings:
-    """Return the settings of a checkpoint: as its run has them, where it still stands with its run."""
-    above = (RunFolder(folder).config for folder in (path.parent, path.parent.parent))
-    own = next((config for config in above if config.exists()), None)
-    if own is not None:
-        below = layer_of_tree(load_run_settings(own).model_dump(mode="json"), own.name)
+def _agreed_settings(agreed: AgreedRuns, path: Path, info: Manifest, arguments: Arguments) -> Settings:
+    """Return the settings to play with, once somebody has agreed to what they have executed."""
+    below = _settings_of(path, info)
+    settings = combine([below, parse_assignments(arguments.assignments)])
+    asks = agreed.asks(combine([below]), settings)
+    if asks is not None and not arguments.trust:
+        error = RunNotAgreedError(f"The checkpoint {path}", asks)
+        if arguments.as_json or not agrees(error):
+            raise error
+    if asks is not None:
+        agreed.agree(settings)
+    return settings
+
+
+def _settings_of(path: Path, info: Manifest) -> Layer:
+    """Return the settings of a checkpoint: its own; of an older one, those of the run it stands with."""
+    if CONFIG in info.files:
+        own: Path | None = path / CONFIG
+        verify(path, info.model_copy(update={"files": {CONFIG: info.files[CONFIG]}}))
     else:
-        shipped = defaults_layer()
-        below = Layer(shipped.source, shipped.values | {"env.id": info.env_id})
-    return combine([below, parse_assignments(assignments)])
+        above = (RunFolder(folder).config for folder in (path.parent, path.parent.parent))
+        own = next((config for config in above if config.exists()), None)
+    if own is not None:
+        return layer_of_tree(load_run_settings(own).model_dump(mode="json"), own.name)
+    shipped = defaults_layer()
+    return Layer(shipped.source, shipped.values | {"env.id": info.env_id})
 
 
 def _words(report: dict[str, Any], cut: str) -> str:

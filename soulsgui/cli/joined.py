@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from soulsgui.cli.output import answer, say
+from soulsgui.cli.output import answer, execution_text, say, yes
 from soulsgui.cli.parser import Arguments
 from soulsgui.cli.remote import RunnerClient, join_of, wait_for_end
 from soulsgui.config.errors import nearest
@@ -22,7 +22,6 @@ from soulsgui.wire.control.states import CLIENT, Situation, situation
 if TYPE_CHECKING:
     from soulsgui.runner.join.servers import SavedInvitations
     from soulsgui.wire.invitation import Invitation
-    from soulsgui.wire.messages.server_config import Execution
 
 _DURATION = re.compile(r"(\d+(?:\.\d+)?) ?(s|min|m|h)")
 _SECONDS = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
@@ -87,19 +86,10 @@ def agree(arguments: Arguments, saved: "SavedInvitations", invitation: "Invitati
     offered = examined(blank, invitation, saved.agreement(invitation), threading.Event())
     if offered.runs is None or offered.agreed:
         return
-    say(f"{invitation.server_name} wants to run on this computer:\n{_execution_text(offered.runs)}")
-    if not _yes("Run it here?"):
+    say(f"{invitation.server_name} wants to run on this computer:\n{execution_text(offered.runs)}")
+    if not yes("Run it here?"):
         raise UsageError("You have not agreed: nothing runs here.")
     saved.agree(invitation, offered.runs.digest, always=False)
-
-
-def _yes(question: str) -> bool:
-    say(f"{question} [y/N]")
-    return sys.stdin is not None and sys.stdin.readline().strip().lower() in ("y", "yes")
-
-
-def _execution_text(execution: "Execution") -> str:
-    return "\n".join(f"  {title}: {value}" for title, value in execution.words().items())
 
 
 def duration_s(words: str) -> float:
@@ -155,8 +145,8 @@ def _agree(arguments: Arguments, runner: RunnerClient) -> int:
         say("the server asks for nothing")
         return 0
     if asks is not None:
-        say(f"{found.server.name} wants to run on this computer:\n{_execution_text(asks)}")
-    if not arguments.trust and not _yes("Run it here?"):
+        say(f"{found.server.name} wants to run on this computer:\n{execution_text(asks)}")
+    if not arguments.trust and not yes("Run it here?"):
         raise UsageError("You have not agreed: nothing of it runs here.")
     digest = asks.digest if asks is not None else ""
     runner.command("servers.agree", {"server_id": server_id, "digest": digest, "always": arguments.trust})
@@ -212,7 +202,7 @@ def join_text(status: Status) -> str:
     where = f" ({', '.join(place)})" if place else ""
     lines = [f"{name} helps {helped}{where}", f"  {state_words(status)}"]
     if client is not None and client.asks is not None:
-        return "\n".join(map(printable, lines)) + f"\n{_execution_text(client.asks)}"
+        return "\n".join(map(printable, lines)) + f"\n{execution_text(client.asks)}"
     if client is not None and client.env_id:
         lines.append(f"  {_figures(client)}")
     told = [client.error if client is not None else "", server.error]

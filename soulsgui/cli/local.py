@@ -13,13 +13,13 @@ from soulsgui.config.declaring import Effect
 from soulsgui.config.errors import ConfigError, nearest
 from soulsgui.config.layers import combine, layers_of, load_settings
 from soulsgui.config.parsing import parse_assignments
-from soulsgui.config.schema import all_settings, shipped_with
+from soulsgui.config.schema import all_settings, public_tree, public_values, shipped_with
 from soulsgui.errors import ServerUnreachableError, UsageError, printable
 from soulsgui.runner import settings_file
 from soulsgui.runner.audit import AUDIT_FILE
 from soulsgui.runner.events import EVENTS_FILE
 from soulsgui.runner.journal import read_journal
-from soulsgui.runner.run.library import Library, log_lines, log_paths, public_tree, public_values
+from soulsgui.runner.run.library import Library, log_lines, log_paths
 from soulsgui.runner.services.logs import LogFollower
 from soulsgui.runner.services.outcome import duration_words
 from soulsgui.runner.status_text import return_words, size_words, table

@@ -12,7 +12,10 @@ from soulsgui.config.paths import Folders, default_config_dir, default_data_dir
 from soulsgui.errors import UsageError, printable
 
 if TYPE_CHECKING:
+    from soulsgui.runner.run.agreed import RunNotAgreedError
+    from soulsgui.wire.api_client import CommandFailedError
     from soulsgui.wire.control import LogLine
+    from soulsgui.wire.messages.server_config import Execution
 
 
 def say(text: str, stream: TextIO | None = None) -> None:
@@ -49,6 +52,26 @@ def warn_without_effect(keys: Collection[str], algorithm: Callable[[], str]) -> 
         words = without_effect(keys, algorithm())
         if words:
             say(words, sys.stderr)
+
+
+def execution_text(execution: "Execution") -> str:
+    """Return what a server or a run executes, a line for each part of it."""
+    return "\n".join(f"  {title}: {value}" for title, value in execution.words().items())
+
+
+def yes(question: str) -> bool:
+    """Whether somebody at the terminal types a yes."""
+    say(f"{question} [y/N]")
+    return sys.stdin is not None and sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
+def agrees(error: "RunNotAgreedError | CommandFailedError") -> str:
+    """Return the digest of what somebody at the terminal lets a run from elsewhere execute, or nothing."""
+    asks = error.asks
+    if asks is None or asks.too_long or sys.stdin is None or not sys.stdin.isatty():
+        return ""
+    say(f"This run comes from elsewhere. It wants to run on this computer:\n{execution_text(asks)}")
+    return asks.digest if yes("Run it here?") else ""
 
 
 def folders_of(arguments: Arguments) -> Folders:

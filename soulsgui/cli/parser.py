@@ -55,6 +55,8 @@ _FAMILIES = {
 _INVITATION = "link (soulsgui://join/...) or .soulsgui file of a server's owner"
 _WHICH_RUN = "id of the run, or how it begins; default: latest"
 
+_TRUST = "run what the checkpoint names on this computer, though it comes from elsewhere; default: be asked"
+
 _ARGUMENTS = {
     "--after-episode": flag("with pause: finish the episode first; default: at once"),
     "--checkpoint": option("PATH", "begin from it; default: the newest", type=Path),
@@ -137,6 +139,8 @@ _ARGUMENTS = {
         "help": "what to end: clients, run or server; default: server",
     },
     # Called as others, and meant otherwise.
+    "evaluate --trust": flag(_TRUST),
+    "serve --trust": flag(_TRUST),
     "evaluate --episodes": option("N", "how many to play; default: 20", type=int, default=20),
     "job --ahead": flag(""),
     "job run": word("RUN_DIR", "", type=Path),
@@ -169,7 +173,7 @@ _DECLARED = (
         "serve",
         "roles:serve",
         "run a server: Redis, the control API, and a run",
-        "--idle --preset --resume --name --local-clients --until-done --json",
+        "--idle --preset --resume --trust --name --local-clients --until-done --json",
         "serve --set stop.mean_return=475 --local-clients 2 --until-done",
         "serve --preset lunarlander_ppo --until-done --json",
         "serve --resume latest --set stop.env_steps=2000000",
@@ -193,7 +197,7 @@ _DECLARED = (
         "evaluate",
         "evaluation:evaluate",
         "play episodes with a checkpoint",
-        "checkpoint --episodes --seed --stochastic --json",
+        "checkpoint --episodes --seed --stochastic --trust --json",
         "evaluate",
         "evaluate best --episodes 100 --json",
         "evaluate 2026-11-20_10-00-00_first/best",

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from soulsgui.cli.declaring import typed_params
-from soulsgui.cli.output import answer, folders_of, log_line, room, say, say_json, warn_without_effect
+from soulsgui.cli.output import agrees, answer, folders_of, log_line, room, say, say_json, warn_without_effect
 from soulsgui.cli.parser import GROUPS, Arguments
 from soulsgui.errors import ServerTimeoutError, ServerUnreachableError, SoulsGuiError, UsageError
 from soulsgui.wire.api_client import COMMAND_TIMEOUT_S, CONTROL_FILE, ApiClient, CommandFailedError
@@ -166,7 +166,14 @@ def begin(arguments: Arguments) -> int:
     assert isinstance(done, str)
     try:
         overrides = _overrides(arguments)
-        say(done.format(**runner.command(command, _typed(arguments) | {"overrides": overrides})))
+        params = _typed(arguments) | {"overrides": overrides}
+        try:
+            result = runner.command(command, params)
+        except CommandFailedError as error:
+            if not (digest := agrees(error)):
+                raise
+            result = runner.command(command, params | {"trust": digest})
+        say(done.format(**result))
         warn_without_effect(overrides, lambda: str(runner.status()["run"]["algorithm"]))
         return 0
     except (CommandFailedError, ServerUnreachableError) as error:

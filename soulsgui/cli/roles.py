@@ -15,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any
 
-from soulsgui.cli.output import folders_of, say, warn_without_effect
+from soulsgui.cli.output import agrees, folders_of, say, warn_without_effect
 from soulsgui.cli.parser import Arguments
 from soulsgui.config.paths import Folders, RunFolder
 from soulsgui.errors import SoulsGuiError, UsageError
@@ -38,7 +38,9 @@ def serve(arguments: Arguments) -> int:
     from soulsgui.config.layers import combine, layers_of, load_run_settings
     from soulsgui.config.parsing import parse_assignments
     from soulsgui.runner.headless import ServeOptions, serve
+    from soulsgui.runner.run.agreed import RunNotAgreedError
     from soulsgui.runner.run.library import Library
+    from soulsgui.wire.control import TRUST_ANY
 
     folders = folders_of(arguments)
     overrides = parse_assignments(arguments.assignments)
@@ -54,7 +56,14 @@ def serve(arguments: Arguments) -> int:
     with contextlib.suppress(SoulsGuiError):  # told by what starts the run
         warn_without_effect(overrides.values, algorithm)
     asked = ("idle", "preset", "resume", "name", "until_done", "as_json")
-    return serve(folders, ServeOptions(overrides, **{name: getattr(arguments, name) for name in asked}))
+    trust = TRUST_ANY if arguments.trust else ""
+    options = ServeOptions(overrides, trust=trust, **{name: getattr(arguments, name) for name in asked})
+    try:
+        return serve(folders, options)
+    except RunNotAgreedError as error:
+        if options.as_json or not (digest := agrees(error)):
+            raise
+    return serve(folders, replace(options, trust=digest))
 
 
 def redis(arguments: Arguments) -> int:

@@ -85,6 +85,7 @@ class Folders:
     overrides = Inside("config.yaml", of="config")  # the user's own settings
     redis_secret = Inside("redis.secret", of="config")  # the server's: the line `requirepass <password>`
     servers = Inside("servers", of="config")  # invitations of other servers taken up here, a file each
+    agreed = Inside("runs.agreed.json", of="config")  # what runs may execute on this computer
     runs = Inside("runs", of="data")  # one folder per run
     server = Inside("server", of="data")  # state of the runner of a server
     server_address = Inside("redis.json", of="server")  # address and password of the one that runs now
@@ -109,6 +110,11 @@ class RunFolder:
         """The run's id: the name of its folder."""
         return self.root.name
 
+    @property
+    def older(self) -> tuple[Path, ...]:
+        """Where the checkpoints stand that the current one has replaced, the newest first."""
+        return self.previous / "1", self.previous / "2"
+
     config = Inside("config.json")  # the whole effective configuration, without secrets
     run = Inside("run.json")  # what the runner knows of the run: name, note, state
     paused = Inside("paused")
@@ -122,6 +128,7 @@ class RunFolder:
     series = Inside("telemetry.json")  # the exported series
     figure = Inside("telemetry.png")  # the exported figure
     checkpoint = Inside("checkpoint")  # the current one
+    previous = Inside("previous")  # the current ones before it: see `older`
     best_model = Inside("best_model")  # the model with the best score
     evaluated = Inside("evaluated")  # weights that the evaluator found best: one folder per model id
     manual_saves = Inside("manual_save")  # one folder per quicksave

@@ -280,6 +280,24 @@ def nest(flat: dict[str, Any]) -> dict[str, Any]:
     return tree
 
 
+def public_tree(settings: Settings) -> dict[str, Any]:
+    """Return all settings but the secret ones, nested as in the file."""
+    tree = settings.model_dump(mode="json")
+    for key, info in all_settings().items():
+        if info.secret:
+            node = tree
+            *parents, last = key.split(".")
+            for parent in parents:
+                node = node[parent]
+            node.pop(last, None)
+    return tree
+
+
+def public_values(settings: Settings) -> dict[str, Any]:
+    """Return all settings but the secret ones, by dotted key."""
+    return flatten(public_tree(settings))
+
+
 def client_settings(settings: Settings) -> dict[str, Any]:
     """Return the settings that clients receive, by dotted key; never a secret."""
     flat = flatten(settings.model_dump(mode="json"))

@@ -19,7 +19,7 @@ class Loaded:
 
 
 def restrict_imports(names: Container[str] | None) -> None:
-    """Refuse from now on what settings or a server name but none of these; None refuses nothing.
+    """Refuse from now on what a server, settings or a checkpoint name, but for these; None refuses nothing.
 
     The processes of a client's environments are not restricted: they get what was agreed to from it.
     """
@@ -36,7 +36,7 @@ def import_named(name: str) -> ModuleType:
     """
     if _agreed is not None and name not in _agreed:
         raise NotAgreedError(
-            f"The server names {name!r}, to which nobody on this computer has agreed.",
-            "Nothing of it was run. Tell the owner of the server, or forget it.",
+            f"Nobody on this computer has agreed to {name!r}, which the server or the checkpoint names.",
+            "Nothing of it was run. Tell the owner of the server, or use another checkpoint.",
         )
     return import_module(name.rpartition(":")[0])

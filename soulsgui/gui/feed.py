@@ -275,6 +275,8 @@ class Feed(QObject):
         log_arrived: New lines, `list[LogLine]`.
         job_changed: With the `Job`.
         asked: A command was sent; with its name.
+        not_agreed: A command was refused because of what it would execute, which a stranger may have named;
+            with its name, its parameters and the `ApiError`.
         answered_late: As that of a `Call`.
     """
 
@@ -291,6 +293,7 @@ class Feed(QObject):
     log_arrived = Signal(object)
     job_changed = Signal(object)
     asked = Signal(str)
+    not_agreed = Signal(str, dict, object)
     answered_late = Signal(str)
 
     def __init__(self, parent: QObject | None = None, clock: Callable[[], float] = time.time) -> None:
@@ -313,9 +316,7 @@ class Feed(QObject):
 
         Without a connection it fails at once, after the caller had the time to connect to them.
         """
-        timeout = usual_timeout_s(command) if timeout_s is None else timeout_s
-        call = Call(command, self.connection.server or "the server", timeout, self)
-        call.answered_late.connect(self.answered_late)
+        call = self._new_call(command, params or {}, timeout_s)
         if self._carry is None or not self.connection.live:
             error = ApiError(
                 code=ErrorCode.NO_ANSWER,
@@ -327,6 +328,18 @@ class Feed(QObject):
             self._open = [*(one for one in self._open if not one.over), call]
             self._carry(call, params or {})
         self.asked.emit(command)
+        return call
+
+    def _new_call(self, command: str, params: dict[str, Any], timeout_s: float | None) -> Call:
+        timeout = usual_timeout_s(command) if timeout_s is None else timeout_s
+        call = Call(command, self.connection.server or "the server", timeout, self)
+        call.answered_late.connect(self.answered_late)
+
+        def look(error: ApiError) -> None:
+            if error.asks is not None:
+                self.not_agreed.emit(command, params, error)
+
+        call.failed.connect(look)
         return call
 
     def ask(self, command: str, params: dict[str, Any] | None = None) -> Call | None:

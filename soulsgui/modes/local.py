@@ -11,7 +11,6 @@ import multiprocessing
 import multiprocessing.connection
 import multiprocessing.util
 import os
-import pickle
 import signal
 import subprocess
 import threading
@@ -77,10 +76,13 @@ class _Child:
 class LocalProcesses:
     """Starts functions as processes, and again with growing pauses when they end by themselves.
 
-    A function and its arguments travel as pickles. What a process says on its standard output and error
-    stands in `logs`, a file for each. When one fails again and again, `stop` is set, and `check` says why;
-    once `stop` is set, nothing begins again. The supervisor of a runner (`runner.services`) starts commands
-    of ours alone, lives in a loop of asyncio, and lets them outlive it: nothing of that fits here.
+    `multiprocessing` itself hands a function and its arguments, which are the program's own, to its child as
+    a pickle, through a pipe that no other process has; nothing comes back by it.
+
+    What a process says on its standard output and error stands in `logs`, a file for each. When one fails
+    again and again, `stop` is set, and `check` says why; once `stop` is set, nothing begins again. The
+    supervisor of a runner (`runner.services`) starts commands of ours alone, lives in a loop of asyncio, and
+    lets them outlive it: nothing of that fits here.
     """
 
     def __init__(self, logs: Path, stop: threading.Event) -> None:
@@ -194,7 +196,10 @@ class LocalProcesses:
         try:
             with _environment(), starting_deaf():
                 process.start()
-        except (pickle.PicklingError, AttributeError, TypeError) as error:
+        except OSError:
+            ours.close()
+            raise
+        except Exception as error:  # whatever hinders a function or an argument from being sent
             ours.close()
             raise UsageError(
                 f"{name} can't be started: {error}.",
@@ -265,7 +270,7 @@ def _run(log: Path, pipe: Connection, target: Callable[..., object], args: tuple
 
 def _end_with(pipe: Connection) -> None:
     with contextlib.suppress(EOFError, OSError):
-        pipe.recv()
+        pipe.recv_bytes()  # nothing comes but the end
     stop_here()
 
 

@@ -16,6 +16,7 @@ from soulsgui.runner.access.invitations import Invitations
 from soulsgui.runner.access.roster import ClientNames, ClientRoster
 from soulsgui.runner.api import client_commands, run_commands
 from soulsgui.runner.base import BaseRunner
+from soulsgui.runner.run.checkpoints import Checkpoints
 from soulsgui.runner.run.library import Library, server_logs
 from soulsgui.runner.run.manager import RunManager
 from soulsgui.runner.run.services import RunContext, binding_of, node_health
@@ -38,6 +39,7 @@ logger = logging.getLogger(__name__)
 _IDENTITY_FILE = "server.json"
 _REMEDY = "See it with `soulsgui status`, end it with `soulsgui shutdown`, or use another --data-dir."
 
+_VERIFY_EVERY_S = 86_400.0
 _HURRIED_S = 0.05
 _BUSY_S = 0.1
 _IDLE_S = 0.5
@@ -166,6 +168,7 @@ class Runner(BaseRunner):
         self.connections = ConnectionGuard(self.bus, self.events, self.memory.cut_off, self.access.lost)
         self._keep_doing(self._watch, "watch")
         self._keep_doing(self._guard_memory, "memory", LOOK_EVERY_S)
+        self._keep_doing(self._verify_checkpoints, "verifying checkpoints", 0.0)
         self._cleanup.push_async_callback(self.supervisor.close)
 
     async def _start_redis(self, server: RedisServer) -> None:
@@ -224,6 +227,18 @@ class Runner(BaseRunner):
         if self.server_state.reachable:
             await self.connections.look()
             await self.memory.look()
+
+    async def _verify_checkpoints(self) -> None:
+        """Once a day read every checkpoint anew: what lies on a disk may change without anybody's doing."""
+        await asyncio.sleep(_VERIFY_EVERY_S)
+        for run in await asyncio.to_thread(self.library.folders):
+            for info in await asyncio.to_thread(Checkpoints().list, run):
+                if not info.valid:
+                    remedy = (
+                        "Check the disk of the data folder. A run that goes on takes the newest whole one."
+                    )
+                    words = f"The checkpoint {info.id} of {run.run_id} is damaged"
+                    self.events.add("error", words, info.error, remedy, run_id=run.run_id)
 
     async def _watch(self) -> None:
         while True:

@@ -19,6 +19,7 @@ from soulsgui.errors import SoulsGuiError, UsageError, printable
 from soulsgui.process import Terminal, own_terminal, setup_logging
 from soulsgui.runner.app import Runner
 from soulsgui.runner.refusal import Refused, as_api_error
+from soulsgui.runner.run.agreed import AgreedRuns
 from soulsgui.runner.run.library import Library
 from soulsgui.runner.run.record import ENDED_STATES, RunRecord
 from soulsgui.runner.run.start import of_the_runner, resumption
@@ -51,6 +52,7 @@ class ServeOptions:
     idle: bool = False  # Start no run
     preset: str = ""  # A preset's name
     resume: str = ""  # A run to go on with, or `latest`; empty begins a new one
+    trust: str = ""  # What that may execute here though it comes from elsewhere (`RunResumeParams.trust`)
     name: str = ""  # Name of a new run
     until_done: bool = False  # End when the run has reached its goal
     as_json: bool = False  # Print the summary as JSON, and nothing else, on standard output
@@ -60,7 +62,8 @@ def serve(folders: Folders, options: ServeOptions) -> int:
     """Check settings, then run a server until it is told to end or its run is done; return the exit code."""
     base, of_run = of_the_runner(options.overrides) if options.resume else (options.overrides, {})
     settings = combine(layers_of(folders, options.preset, [base]))
-    resume = RunResumeParams(run=options.resume, overrides=of_run) if options.resume else None
+    asked: dict[str, Any] = {"run": options.resume, "overrides": of_run, "trust": options.trust}
+    resume = RunResumeParams(**asked) if options.resume else None
     _check(folders, options, settings, resume)
     setup_logging(settings.logging.level)
     raise_open_files()
@@ -81,13 +84,15 @@ def _check(
             "--idle starts no run: it goes with neither --resume nor --name nor --until-done.",
             "Leave one of them out.",
         )
+    if options.trust and not options.resume:
+        raise UsageError("--trust goes with --resume: what begins here needs no question.", "Leave it out.")
     if options.resume and (options.preset or options.name):
         raise UsageError(
             "--resume goes on with a run as it was configured: it goes with neither --preset nor --name.",
             "Leave one of them out.",
         )
     if resume is not None:
-        settings = resumption(Library(folders.runs), resume).settings
+        settings = resumption(Library(folders.runs), AgreedRuns(folders), resume).settings
     if options.until_done and settings.stop.mean_return is None and settings.stop.env_steps is None:
         raise UsageError(
             "--until-done needs a goal: neither stop.mean_return nor stop.env_steps is set.",

@@ -16,6 +16,7 @@ from soulsgui.errors import (
     SoulsGuiError,
     UsageError,
 )
+from soulsgui.runner.run.agreed import RunNotAgreedError
 from soulsgui.system import explained
 from soulsgui.wire.connection import disk_full, memory_full
 from soulsgui.wire.control import COMMANDS, ApiError, ErrorCode
@@ -53,6 +54,7 @@ _CODES: list[tuple[type[SoulsGuiError], ErrorCode]] = [
     (NoCheckpointError, ErrorCode.NOT_FOUND),
     (UsageError, ErrorCode.BAD_REQUEST),
     (NotAllowedError, ErrorCode.NOT_ALLOWED),
+    (RunNotAgreedError, ErrorCode.NOT_AGREED),
     (ServerUnreachableError, ErrorCode.NO_ANSWER),
     (ServerTimeoutError, ErrorCode.NO_ANSWER),
 ]
@@ -63,7 +65,8 @@ def as_api_error(error: Exception, command: str) -> ApiError:
     if isinstance(error, SoulsGuiError):
         code = next((code for kind, code in _CODES if isinstance(error, kind)), ErrorCode.FAILED)
         code = error.code if isinstance(error, Refused) else code
-        return ApiError(code=code, message=error.message, remedy=error.remedy)
+        asks = error.asks if isinstance(error, RunNotAgreedError) else None
+        return ApiError(code=code, message=error.message, remedy=error.remedy, asks=asks)
     if isinstance(error, ValidationError):
         return bad_parameters(error, command)
     name, code = f"{type(error).__name__}: {error}", ErrorCode.NO_ANSWER

@@ -11,7 +11,6 @@ import contextlib
 import json
 import os
 import signal
-import struct
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -28,7 +27,7 @@ from soulsgui.errors import EnvironmentCheckError, EnvironmentFault, ProcessFaul
 from soulsgui.process import child_env, own_command, setup_logging
 from soulsgui.sampling.watchdog import EnvironmentLimits, StepTimer, Watchdog, WatchedStepper
 from soulsgui.system import kill_tree, stop_signals
-from soulsgui.wire.codec import pack, unpack
+from soulsgui.wire.codec import receive, send
 
 _END_WITHIN_S = 3.0
 _MASKS = ("next_mask", "reset_mask")
@@ -197,27 +196,6 @@ class SpreadStepper:
         except ProcessFault as fault:
             # What is too large are the workers, which are ended with the environment.
             raise EnvironmentFault(fault.message, fault.details) from fault
-
-
-_LENGTH = struct.Struct("<I")
-
-
-def send(stream: IO[bytes], message: dict[str, Any]) -> None:
-    """Write a message."""
-    data = pack(message)
-    stream.write(_LENGTH.pack(len(data)))
-    stream.write(data)
-    stream.flush()
-
-
-def receive(stream: IO[bytes]) -> dict[str, Any] | None:
-    """Wait for a message and return it, None when the other side is gone."""
-    head = stream.read(_LENGTH.size)
-    if len(head) < _LENGTH.size:
-        return None
-    (length,) = _LENGTH.unpack(head)
-    data = stream.read(length)
-    return unpack(data) if len(data) == length else None
 
 
 def run_worker() -> int:

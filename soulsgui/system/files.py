@@ -7,6 +7,7 @@ import shutil
 import stat
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from soulsgui.system.machine import free_disk_bytes, no_names_left
@@ -183,10 +184,11 @@ def _sync(path: Path, flags: int) -> None:
         os.close(descriptor)
 
 
-def replace_dir(new: Path, target: Path, platform: str = sys.platform) -> None:
+def replace_dir(new: Path, target: Path, platform: str = sys.platform, keep: Sequence[Path] = ()) -> None:
     """Put the finished folder `new` in the place of `target` (same file system), which need not exist.
 
-    A symbolic link there gives way; what it leads to stays as it is.
+    A symbolic link there gives way; what it leads to stays as it is. The older one goes into the first place
+    of `keep`, what stands there into the next, and the last one is removed; without places the older one is.
     A folder appears whole or not at all. Between the two renames of a replacement the older one stands beside
     under the name `.<name>.old`; `recover_dir` brings it back after a crash at that moment.
     """
@@ -201,7 +203,11 @@ def replace_dir(new: Path, target: Path, platform: str = sys.platform) -> None:
         recover_dir(target, platform)
         raise
     sync_folder(target.parent, platform)
-    _remove_dir(older)
+    if keep and older.is_dir() and not older.is_symlink():
+        keep[0].parent.mkdir(parents=True, exist_ok=True)
+        replace_dir(older, keep[0], platform, keep[1:])
+    else:
+        _remove_dir(older)
 
 
 def recover_dir(target: Path, platform: str = sys.platform) -> bool:

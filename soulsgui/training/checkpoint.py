@@ -9,7 +9,7 @@ import logging
 import secrets
 import shutil
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,11 +19,20 @@ import safetensors.numpy
 from numpy.typing import NDArray
 
 from soulsgui.config.paths import RunFolder
-from soulsgui.config.schema import Settings
+from soulsgui.config.schema import Settings, public_tree
 from soulsgui.errors import CheckpointError
 from soulsgui.system import no_room, no_room_words, recover_dir, replace_dir
 from soulsgui.training.publisher import TrainingPosition
-from soulsgui.wire.manifest import MANIFEST, MEMORY, NOTE, Manifest, ManifestFile, read_manifest, verify
+from soulsgui.wire.manifest import (
+    CONFIG,
+    MANIFEST,
+    MEMORY,
+    NOTE,
+    Manifest,
+    ManifestFile,
+    read_manifest,
+    verify,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -57,6 +66,7 @@ class Checkpoint:
     state: dict[str, Any] = field(default_factory=dict)
     note: str = ""
     memory: Tensors = field(default_factory=dict)
+    settings: Settings | None = None
 
 
 def manifest_of(
@@ -86,8 +96,11 @@ def manifest_of(
     )
 
 
-def write_checkpoint(target: Path, checkpoint: Checkpoint) -> None:
-    """Write a checkpoint in the place of `target`; an older one there survives until this one is whole."""
+def write_checkpoint(target: Path, checkpoint: Checkpoint, keep: Sequence[Path] = ()) -> None:
+    """Write a checkpoint in the place of `target`; an older one there survives until this one is whole.
+
+    Then it goes into the first place of `keep` (`system.replace_dir`).
+    """
     aside = target.with_name(f".{target.name}.{secrets.token_hex(4)}{_ASIDE}")
     try:
         aside.mkdir(parents=True)
@@ -96,6 +109,8 @@ def write_checkpoint(target: Path, checkpoint: Checkpoint) -> None:
             files[_AGENT] = _tensor_bytes(checkpoint.agent)
         if checkpoint.memory:
             files[MEMORY] = _tensor_bytes(checkpoint.memory)
+        if checkpoint.settings is not None:
+            files[CONFIG] = json.dumps(public_tree(checkpoint.settings), indent=1).encode()
         for name, data in files.items():
             (aside / name).write_bytes(data)
         hashes = {name: ManifestFile.of(data) for name, data in files.items()}
@@ -104,7 +119,7 @@ def write_checkpoint(target: Path, checkpoint: Checkpoint) -> None:
         (aside / MANIFEST).write_bytes(json.dumps(manifest, indent=1).encode())
         if checkpoint.note:
             (aside / NOTE).write_text(checkpoint.note, encoding="utf-8")
-        replace_dir(aside, target)
+        replace_dir(aside, target, keep=keep)
     except OSError as error:
         shutil.rmtree(aside, ignore_errors=True)
         full = no_room(error)
@@ -145,35 +160,55 @@ def read_checkpoint(path: Path) -> Checkpoint:
 
 def recover_checkpoints(run: RunFolder) -> None:
     """Put right what a crash left of a save; nobody else may be writing checkpoints of this run."""
-    recover_dir(run.checkpoint)
-    recover_dir(run.best_model)
+    for place in (run.checkpoint, run.best_model, *run.older):
+        recover_dir(place)
     for folder in (run.root, run.manual_saves):
         for torn in folder.glob(f".*{_ASIDE}"):
             shutil.rmtree(torn)
 
 
-def newest_resumable(run: RunFolder) -> Path | None:
-    """Return the newest whole checkpoint to go on from, None without any; where none is whole, it raises."""
+def newest_resumable(
+    run: RunFolder, passed_over: Callable[[CheckpointError], object] = lambda _: None
+) -> Path | None:
+    """Return the newest whole checkpoint to go on from, None without any; where none is whole, it raises.
+
+    `passed_over` is told of each newer one that is damaged.
+    """
     recover_checkpoints(run)
-    damaged: list[CheckpointError] = []
-    candidates = [run.checkpoint, run.best_model]
+    places = [run.checkpoint, *run.older, run.best_model]
     if run.manual_saves.is_dir():
-        candidates += [path for path in run.manual_saves.iterdir() if not path.name.startswith(".")]
+        places += [path for path in run.manual_saves.iterdir() if not path.name.startswith(".")]
     found: list[tuple[int, int, Path]] = []
-    for path in candidates:
-        if not (path / MANIFEST).exists():
+    damaged: list[CheckpointError] = []
+
+    def pass_over(error: CheckpointError, newer: bool = True) -> None:
+        logger.warning("passed over: %s", error)
+        damaged.append(error)
+        if newer:
+            passed_over(error)
+
+    for path in places:
+        if not path.is_dir():
             continue
         try:
-            info = read_checkpoint(path).info
+            info = read_manifest(path)
         except CheckpointError as error:
-            logger.warning("passed over: %s", error)
-            damaged.append(error)
+            damage = CheckpointError(f"{path} can't be used: {error.message}.", error.remedy)
+            # Without its manifest only of the current one it is known that no other is newer.
+            pass_over(damage, newer=path == run.checkpoint)
             continue
         if info.resumable:
             found.append((info.attempt, info.updates, path))
-    if damaged and not found:
+    for _, _, path in sorted(found, reverse=True):
+        try:
+            read_checkpoint(path)
+        except CheckpointError as error:
+            pass_over(error)
+        else:
+            return path
+    if damaged:
         raise CheckpointError(
             f"No checkpoint of {run.root} can be gone on from: {damaged[0].message}",
             "Put a whole one back, or move the damaged ones away to begin anew.",
         )
-    return max(found)[2] if found else None
+    return None

@@ -1,6 +1,7 @@
 """When the trainer's checkpoints are written, in what order, and what is tried again."""
 
 import logging
+import shutil
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
@@ -142,11 +143,21 @@ class CheckpointManager:
             path = self._run.manual_saves / f"{stamp}_{n}"
         return path
 
+    def _kept(self, target: Path, checkpoint: Checkpoint) -> tuple[Path, ...]:
+        """Return where the checkpoints go that this one replaces: two, and one where each has a memory."""
+        if target != self._run.checkpoint:
+            return ()
+        older = self._run.older
+        kept = older[:1] if checkpoint.memory else older
+        for surplus in older[len(kept) :]:
+            shutil.rmtree(surplus, ignore_errors=True)
+        return kept
+
     def _write(self, target: Path, checkpoint: Checkpoint, done: Done | None) -> None:
         """Write a checkpoint, in the thread for it."""
         error: CheckpointError | None = None
         try:
-            write_checkpoint(target, checkpoint)
+            write_checkpoint(target, checkpoint, self._kept(target, checkpoint))
         except CheckpointError as failure:
             error = failure
             logger.error("%s", failure)

@@ -8,15 +8,15 @@ started again as after any failure.
 """
 
 import contextlib
+import json
 import logging
 import os
-import pickle
 import queue
 import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from typing import Any, BinaryIO, NamedTuple
 
@@ -32,6 +32,7 @@ from soulsgui.process import child_env, leave, own_command, setup_logging
 from soulsgui.rl.agents.base import Agent
 from soulsgui.system import kill_tree
 from soulsgui.training.agents import make_agent
+from soulsgui.wire.codec import CodecError, receive, send
 
 logger = logging.getLogger(__name__)
 
@@ -182,7 +183,8 @@ class Leader(GradientMember):
                 env=os.environ | child_env(),
             )
             self._processes.append(process)
-            self._say(process, pickle.dumps(begin))
+            # As text: limits of each pixel are longer lists than the codec takes.
+            self._say(process, {"begin": json.dumps(begin._asdict())})
         for rank, process in enumerate(self._processes, 1):
             assert process.stdout is not None
             late = threading.Timer(_READY_WITHIN_S, process.kill)
@@ -204,12 +206,13 @@ class Leader(GradientMember):
             logger.info("process %d learns on %s (pid %d)", begin.rank + 1, begin.device, process.pid)
         logger.info("%d processes learn together", self.size)
 
-    def broadcast_object(self, message: object = None) -> object:
-        """Tell all others, and return it."""
-        data = pickle.dumps(message)
+    def tell(self, message: Mapping[str, Any]) -> None:
+        """Tell all others."""
         for process in self._processes:
-            self._say(process, data)
-        return message
+            self._say(process, message)
+
+    def told(self) -> None:
+        """Nobody tells the leader anything."""
 
     def close(self) -> None:
         """End the others: they have nothing more to do."""
@@ -238,12 +241,10 @@ class Leader(GradientMember):
         for name in self._named_here:
             del os.environ[name]
 
-    def _say(self, process: subprocess.Popen[bytes], data: bytes) -> None:
-        # Pickled: a pipe between a process and its own child, where nobody else can write.
+    def _say(self, process: subprocess.Popen[bytes], message: Mapping[str, Any]) -> None:
         assert process.stdin is not None
         try:
-            process.stdin.write(data)
-            process.stdin.flush()
+            send(process.stdin, message)
         except OSError as error:
             raise self._lost(error) from error
 
@@ -274,18 +275,21 @@ class Helper(GradientMember):
     def __init__(self, begin: Begin, source: BinaryIO) -> None:
         super().__init__(begin.rank, begin.size)
         self._source = source
-        self._told: queue.SimpleQueue[object] = queue.SimpleQueue()
+        self._told: queue.SimpleQueue[Mapping[str, Any] | None] = queue.SimpleQueue()
         threading.Thread(target=self._listen, daemon=True, name="listen").start()
 
-    def broadcast_object(self, message: object = None) -> object:
+    def tell(self, message: Mapping[str, Any]) -> None:
+        """A helper tells nobody anything."""
+
+    def told(self) -> Mapping[str, Any] | None:
         """Wait for what the leader tells; None: there is nothing more to do."""
         return self._told.get()
 
     def _listen(self) -> None:
         """Take what comes until the leader is gone; this process then ends, whatever it waits for."""
-        with contextlib.suppress(EOFError, OSError, pickle.UnpicklingError):
-            while True:
-                self._told.put(pickle.load(self._source))
+        with contextlib.suppress(OSError, CodecError):
+            while (message := receive(self._source)) is not None:
+                self._told.put(message)
         self._told.put(None)
         timer = threading.Timer(NOTICE_WITHIN_S, leave, (1,))
         timer.daemon = True
@@ -300,10 +304,11 @@ def run_learner() -> int:
     with os.fdopen(os.dup(sys.stdout.fileno()), "wb", buffering=0) as output:
         os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
         try:
-            begin: Begin = pickle.load(source)
-        except EOFError:  # the trainer is gone already
-            return 0
-        except (pickle.UnpicklingError, ValueError, OSError) as error:
+            message = receive(source)
+            if message is None:  # the trainer is gone already
+                return 0
+            begin = Begin(**json.loads(message["begin"]))
+        except (ValueError, LookupError, TypeError, OSError) as error:
             logger.error("this is started by a trainer, which tells it what to do: %s", error)
             return UsageError.exit_code
         torch.set_num_threads(begin.threads)

@@ -8,6 +8,7 @@ import torch
 from soulsgui.config.layers import load_run_settings
 from soulsgui.config.paths import RunFolder
 from soulsgui.environments.images import LEAST_SIDES, image_words
+from soulsgui.errors import CheckpointError
 from soulsgui.process import setup_logging, stop_on_signals
 from soulsgui.rl.networks.shapes import shape_lines
 from soulsgui.system import atomic_write
@@ -79,7 +80,9 @@ def run_trainer(run: RunFolder, address: Address, checkpoint: Path | None = None
             "learner.processes is %d without a GPU: on the CPU that is slower for all but large networks",
             processes,
         )
-    chosen = checkpoint or newest_resumable(run)
+    passed_over: list[CheckpointError] = []
+    chosen = checkpoint or newest_resumable(run, passed_over.append)
+    node.passed_over = " ".join(error.message for error in passed_over)
     if chosen is not None:
         node.load_checkpoint(chosen)
     network = settings.network

@@ -90,6 +90,7 @@ class TrainingNode(ABC):
         self.learner = self.make_learner(self.training)
         self._address = address or Address.read(default_folders().server_address)
         self._stop = stop or threading.Event()
+        self.passed_over = ""  # which damaged checkpoints it did not begin from, in words
         self._came_from: Path | None = None
         self._held_until = float("-inf")
         self._next_count = 0.0
@@ -228,11 +229,14 @@ class TrainingNode(ABC):
             seen = max(seen, published.model_id)
         training.model_id = max(training.model_id, seen) + 1
         attempt.prepare(self.agent, self.learner.weights())
-        attempt.rows.add(AttemptRow(**attempt.here(), update=self.agent.updates))
+        attempt.rows.add(
+            AttemptRow(**attempt.here(), update=self.agent.updates, passed_over=self.passed_over)
+        )
         # Before anything of this attempt can be played: telemetry then knows where its curve begins.
         attempt.link.run(lambda connection: attempt.rows.flush(connection, attempt.keys))
         if self._came_from not in (None, training.folder.checkpoint):
-            attempt.checkpoints.keep_current_aside(f"the newest state before going on from {self._came_from}")
+            note = f"the newest state before going on from {self._came_from}"
+            attempt.checkpoints.keep_current_aside(f"{self.passed_over} This is {note}".strip())
         if self.agent.updates:
             attempt.checkpoints.save_current()
         training.status.phase = "waiting"
@@ -384,6 +388,7 @@ class TrainingNode(ABC):
             {"agent": meta, "high_water": dict(training.high_water), "pacing": pacing},
             note,
             memory,
+            training.settings,
         )
 
     def weights_snapshot(self, model_id: int, score: float | None, scored_by: ScoredBy) -> Checkpoint:
@@ -404,7 +409,8 @@ class TrainingNode(ABC):
             found = Checkpoint(written.info.model_copy(update=best), written.weights)
         else:
             raise CheckpointError(f"Model {model_id} is gone: only the last ones are kept.")
-        return replace(found, info=found.info.model_copy(update={"scored_by": scored_by}))
+        info = found.info.model_copy(update={"scored_by": scored_by})
+        return replace(found, info=info, settings=self.training.settings)
 
     def _take_up(self, path: Path, loaded: Checkpoint) -> None:
         info, training = loaded.info, self.training

@@ -9,7 +9,7 @@ import math
 import struct
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
-from typing import Any, get_origin
+from typing import IO, Any, get_origin
 
 import msgpack
 import numpy as np
@@ -99,6 +99,36 @@ def unpack(data: bytes) -> Any:
         raise
     except Exception as error:
         raise CodecError(f"not a message: {type(error).__name__}") from error
+
+
+_PIPE_LENGTH = struct.Struct("<I")
+
+
+def send(stream: IO[bytes], message: Mapping[str, Any]) -> None:
+    """Write a message into a pipe."""
+    data = pack(message)
+    stream.write(_PIPE_LENGTH.pack(len(data)))
+    stream.write(data)
+    stream.flush()
+
+
+def receive(stream: IO[bytes]) -> dict[str, Any] | None:
+    """Wait for a message in a pipe and return it, None when the other side is gone.
+
+    Raises:
+        CodecError: What was written there is no message.
+    """
+    head = stream.read(_PIPE_LENGTH.size)
+    if len(head) < _PIPE_LENGTH.size:
+        return None
+    (length,) = _PIPE_LENGTH.unpack(head)
+    if length > MAX_MESSAGE_BYTES:
+        raise CodecError("message too large")
+    data = stream.read(length)
+    message = unpack(data) if len(data) == length else None
+    if message is not None and not isinstance(message, dict):
+        raise CodecError("not a map")
+    return message
 
 
 def pack_sample(

@@ -15,6 +15,7 @@ from soulsgui.wire.messages.heartbeat import Count
 FORMAT = 1  # newest format of checkpoints known here
 
 MANIFEST = "manifest.json"
+CONFIG = "config.json"  # the configuration it was saved under; not in those of older versions
 MEMORY = "memory.safetensors"  # the replay memory, in checkpoints that were asked to hold it
 NOTE = "note.txt"  # what the user says of a checkpoint; it may change, so it has no hash
 

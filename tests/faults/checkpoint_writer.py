@@ -44,7 +44,7 @@ def _say(text: str) -> None:
 def _write_for_ever(run: RunFolder, update: int) -> None:
     newest_resumable(run)  # as a trainer does before it begins
     while True:
-        write_checkpoint(run.checkpoint, checkpoint(update))
+        write_checkpoint(run.checkpoint, checkpoint(update), run.older)
         _say(f"done {update}")
         update += 1
 

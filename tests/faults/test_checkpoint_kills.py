@@ -77,7 +77,9 @@ def test_kills_leave_a_whole_checkpoint_each(
         assert set(np.unique(found.agent["adam.exp_avg"])) == {found.info.updates}
         assert set(np.unique(found.weights["policy.0.weight"])) == {found.info.updates}
         lost += found.info.updates - newest_told
-        assert [path.name for path in run.root.iterdir()] == ["checkpoint"]
+        older = [read_checkpoint(one).info.updates for one in run.older if one.exists()]
+        assert all(updates < found.info.updates for updates in older), "an older one took its place"
+        assert {path.name for path in run.root.iterdir()} <= {"checkpoint", "previous"}
         written = found.info.updates
     report.injected(f"{kills} kills of a writer of checkpoints, {torn} of them in the middle of a save")
     report.lost(0, f"of {written} checkpoints; {lost} were saved unsaid")

@@ -7,10 +7,13 @@ import os
 import signal
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from soulsgui.config.paths import RunFolder
 from soulsgui.wire.keys import Keys
+from soulsgui.wire.manifest import NOTE
 from tests.end_to_end.server import RunningServer, wait_for
 from tests.faults.report import Report
 
@@ -36,7 +39,7 @@ def _trains(server: RunningServer, preset: str) -> None:
             server.api.command("run.stop")
         overrides = {
             "stop.mean_return": None, "ppo.round_timeout": 5.0, "seed": 1,
-            "evaluation.every_updates": 0, "stop.judged_by": "training",
+            "evaluation.every_updates": 0, "stop.judged_by": "training", "checkpoint.every_updates": 500,
         }  # fmt: skip
         server.start_run(preset=preset, name=preset, overrides=overrides)
 
@@ -129,6 +132,34 @@ def test_a_killed_trainer_goes_on_from_its_checkpoint(server: RunningServer, rep
     # Nobody is cut off for samples of weights that the new trainer does not know.
     assert set(after.run.rejected) <= {"late"}
     wait_for(lambda: {client.state for client in server.status().clients} == {"online"}, "all play")
+
+
+def test_a_trainer_whose_newest_checkpoint_is_damaged_goes_on_from_the_one_before_and_says_so(
+    server: RunningServer, report: Report
+) -> None:
+    _trains(server, "cartpole_dqn")
+    run, trainer = RunFolder(Path(server.status().run.dir)), server.pid("trainer")
+    assert trainer is not None
+    wait_for(run.older[0].exists, "a second checkpoint")
+    before = server.status().run
+    os.kill(trainer, signal.SIGSTOP)  # nothing is saved over what is damaged
+    path = run.checkpoint / "agent.safetensors"
+    while not path.exists():  # stopped while it puts a newer one there
+        os.kill(trainer, signal.SIGCONT)
+        time.sleep(0.01)
+        os.kill(trainer, signal.SIGSTOP)
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+    server.kill("trainer")
+    report.injected("SIGKILL of the trainer, and a flipped bit in its newest checkpoint")
+    wait_for(lambda: server.status().run.attempt == before.attempt + 1, "the next attempt")
+    wait_for(lambda: server.status().run.updates > before.updates, "more updates than before")
+    words = "The run goes on from an older checkpoint"
+    wait_for(lambda: any(words in what and str(run.checkpoint) in what for what in _events(server)), words)
+    assert server.status().run.state == "running"
+    kept = [one for one in run.manual_saves.iterdir() if "is damaged" in (one / NOTE).read_text()]
+    assert len(kept) == 1, "what is damaged is kept aside, out of the way of whole ones"
 
 
 def _events(server: RunningServer) -> list[str]:

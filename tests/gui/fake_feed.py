@@ -96,7 +96,7 @@ class FakeFeed(Feed):
     ) -> Call:
         wanted = params or {}
         COMMANDS[command].params.model_validate(wanted)
-        call = Call(command, SERVER, timeout_s or 10.0, self)
+        call = self._new_call(command, wanted, timeout_s or 10.0)
         self.sent.append(Sent(command, wanted, call))
         self.asked.emit(command)
         answer = self.answers.get(command)

@@ -150,7 +150,7 @@ def test_episodes_of_an_environment_without_a_limit_are_cut(made: RunFolder, cap
     weights = {name: np.zeros(shape, np.float32) for name, shape in policy.tensor_shapes().items()}
     info = balancing(4000, spaces=spaces, policy=policy.to_json()).info
     write_checkpoint(made.checkpoint, Checkpoint(info, weights))
-    words = ["--episodes", "2", "--set", "evaluation.max_steps=50"]
+    words = ["--episodes", "2", "--set", "evaluation.max_steps=50", "--trust"]
     assert evaluate(made, *words, "--json") == 0
     found = json.loads(capsys.readouterr().out)
     assert (found["lengths"], found["cut"], found["max_steps"]) == ([50, 50], 2, 50)

@@ -542,6 +542,28 @@ async def test_a_run_ends_at_its_steps_by_telemetrys_verdict_or_as_its_trainer_w
     assert not await runner.bus.call(lambda connection: connection.exists(runner.bus.keys.config))
 
 
+async def test_damage_of_a_checkpoint_is_found_within_a_day_also_where_nothing_tells_that_its_file_changed(
+    folders: Folders, fake_services: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(app, "_VERIFY_EVERY_S", 0.2)
+    async with opened(new_runner(folders)) as runner:
+        run = await begun(runner)
+        await until(lambda: runner.status().run.env_steps > 0)
+        saved = (await call(runner, "checkpoint.save"))["checkpoint"]["id"]
+        assert runner.library.checkpoints.get(run, saved).valid
+        path = run.root / saved / "weights.safetensors"
+        before, data = path.stat(), bytearray(path.read_bytes())
+        data[-1] ^= 1
+        path.write_bytes(data)
+        os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+        def told() -> bool:
+            words = f"The checkpoint {saved} of {run.run_id} is damaged"
+            return any(words in event.what for event in runner.events.since(0))
+
+        await until(told)
+
+
 @pytest.mark.allow_warnings
 async def test_resume_goes_on_with_the_same_folder_and_with_other_values_once_it_begins(
     runner: Runner, monkeypatch: pytest.MonkeyPatch

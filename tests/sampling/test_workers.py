@@ -19,8 +19,9 @@ from soulsgui.process import child_env, own_command
 from soulsgui.sampling import environment
 from soulsgui.sampling.environment import Environment
 from soulsgui.sampling.watchdog import EnvironmentLimits, Watchdog
-from soulsgui.sampling.workers import SpreadStepper, send
+from soulsgui.sampling.workers import SpreadStepper
 from soulsgui.system import kill_descendants
+from soulsgui.wire.codec import send
 from soulsgui.wire.messages.server_config import ON_POLICY
 
 TOYS = "tests.environments.toys"

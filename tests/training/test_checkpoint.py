@@ -1,3 +1,4 @@
+import itertools
 import json
 import shutil
 import sys
@@ -104,6 +105,68 @@ def test_the_newest_whole_resumable_checkpoint_is_found(tmp_path: Path) -> None:
         _damage(run.manual_saves / name / "weights.safetensors")
     with pytest.raises(CheckpointError, match="can be gone on from"):
         newest_resumable(run)  # a run whose checkpoints are all damaged does not begin anew
+
+
+def _three(run: RunFolder) -> list[Path]:
+    """Save three generations and a fourth, which replaces the oldest; return their places, newest first."""
+    for update in range(1, 5):
+        write_checkpoint(run.checkpoint, checkpoint(update, size=10), run.older)
+    return [run.checkpoint, *run.older]
+
+
+@pytest.mark.allow_warnings
+@pytest.mark.parametrize("harm", [_damage, lambda path: path.write_bytes(b"")], ids=["flipped", "empty"])
+@pytest.mark.parametrize("file", ["manifest.json", "agent.safetensors", "weights.safetensors", "state.json"])
+def test_whatever_is_damaged_the_checkpoint_before_is_taken_and_what_was_passed_over_is_told(
+    tmp_path: Path, harm: Callable[[Path], object], file: str
+) -> None:
+    run = RunFolder(tmp_path)
+    places = _three(run)
+    assert [read_checkpoint(place).info.updates for place in places] == [4, 3, 2]
+    assert sorted(path.name for path in (*run.root.iterdir(), *run.previous.iterdir())) == [
+        "1", "2", "checkpoint", "previous",
+    ]  # fmt: skip
+    if file == MANIFEST and harm is _damage:
+        _change_manifest(updates="many")(run.checkpoint)
+    else:
+        harm(run.checkpoint / file)
+    told: list[CheckpointError] = []
+    assert newest_resumable(run, told.append) == places[1]
+    (why,) = told
+    assert f"{run.checkpoint} can't be used: {file}" in why.message
+    harm(places[1] / "agent.safetensors")
+    assert newest_resumable(run) == places[2]
+
+
+@pytest.mark.allow_warnings
+def test_an_older_one_that_is_damaged_is_not_told_as_passed_over(tmp_path: Path) -> None:
+    run = RunFolder(tmp_path)
+    for place in _three(run)[1:]:
+        (place / MANIFEST).write_text("{")
+    told: list[CheckpointError] = []
+    assert newest_resumable(run, told.append) == run.checkpoint
+    assert not told
+
+
+def test_a_crash_at_any_step_of_a_fourth_generation_loses_no_state(tmp_path: Path) -> None:
+    for operations in itertools.count():
+        run = RunFolder(tmp_path / str(operations))
+        for update in range(1, 4):
+            write_checkpoint(run.checkpoint, checkpoint(update, size=10), run.older)
+        ended = FUSE.ends(
+            operations,
+            lambda: write_checkpoint(run.checkpoint, checkpoint(4, size=10), run.older),  # noqa: B023
+        )
+        newest = newest_resumable(run)
+        assert newest == run.checkpoint, operations
+        updates = [read_checkpoint(one).info.updates for one in (newest, *run.older) if one.exists()]
+        assert updates == sorted(updates, reverse=True), operations
+        assert updates[0] >= 3, operations
+        assert len(updates) >= 2, operations
+        assert not [path for path in run.root.iterdir() if path.name.startswith(".")], operations
+        if not ended:
+            assert updates == [4, 3, 2]
+            return
 
 
 class _Killed(BaseException):

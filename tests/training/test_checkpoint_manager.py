@@ -1,10 +1,11 @@
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 import redis
 
@@ -115,12 +116,30 @@ def managed(
 def _fail_once(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
     write, errors = checkpoint_manager.write_checkpoint, [error]
 
-    def fail_once(target: Path, made: Checkpoint) -> None:
+    def fail_once(target: Path, made: Checkpoint, keep: Sequence[Path]) -> None:
         if errors:
             raise errors.pop()
-        write(target, made)
+        write(target, made, keep)
 
     monkeypatch.setattr(checkpoint_manager, "write_checkpoint", fail_once)
+
+
+def test_two_are_kept_that_the_current_one_replaced_and_one_where_each_holds_a_replay_memory(
+    managed: _Managed,
+) -> None:
+    def save(update: int, memory: bool = False) -> list[int]:
+        managed.node.updates = update
+        made = managed.node.snapshot("current")
+        held = {"obs": np.zeros(3, np.float32)} if memory else {}
+        saved = threading.Event()
+        managed.manager.save(replace(made, memory=held), lambda *_: saved.set())
+        assert saved.wait(LIMIT_S)
+        places = managed.run.checkpoint, *managed.run.older
+        return [read_checkpoint(place).info.updates for place in places if place.exists()]
+
+    assert [save(update) for update in range(1, 5)] == [[1], [2, 1], [3, 2, 1], [4, 3, 2]]
+    assert [save(5, memory=True), save(6, memory=True)] == [[5, 4], [6, 5]]
+    assert save(7) == [7, 6, 5]
 
 
 def test_saves_are_answered_with_their_path_and_stand_side_by_side(managed: _Managed) -> None:

@@ -6,7 +6,6 @@ from typing import Any
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import (
     QCheckBox,
-    QFormLayout,
     QFrame,
     QGridLayout,
     QLabel,
@@ -24,9 +23,9 @@ from soulsgui.gui.icons import make_primary
 from soulsgui.gui.models.connection import ConnectionState, why_not
 from soulsgui.gui.states import Look
 from soulsgui.gui.text import plural
+from soulsgui.gui.widgets.agree import AgreeDialog
 from soulsgui.gui.widgets.boxes import NO_MARGINS, column, row
 from soulsgui.gui.widgets.command_button import CommandButton, Stage, Words
-from soulsgui.gui.widgets.dialog import FormDialog
 from soulsgui.gui.widgets.labels import Heading, IconLabel, Label, muted, set_property, wrapped
 from soulsgui.wire.control import ApiError, OfferedServer, SavedServer
 from soulsgui.wire.control.states import CLIENT
@@ -327,32 +326,14 @@ class ConsentPanel(QWidget):
         self.answered.emit()
 
 
-_CHARACTERS = 70
+def agree_dialog(
+    feed: Feed, server: SavedServer, asks: Execution, parent: QWidget | None = None
+) -> AgreeDialog:
+    """Return the question about something new that the server this computer plays for wants to run here."""
 
+    def send(always: bool) -> Call:
+        agreed = {"digest": asks.digest, "always": always}
+        return feed.call("servers.agree", {"server_id": server.server_id, **agreed})
 
-class AgreeDialog(FormDialog):
-    """Asks about something new that the server this computer plays for wants to run here."""
-
-    def __init__(
-        self, feed: Feed, server: SavedServer, asks: Execution, parent: QWidget | None = None
-    ) -> None:
-        super().__init__("agreeDialog", f"{server.server_name} wants to run something new", parent)
-        self.asks = asks
-        form = QFormLayout()
-        for title, value in asks.words().items():
-            form.addRow(muted(Label(title.capitalize(), self)), wrapped(value, self, selectable=True))
-        self.always = QCheckBox(_ALWAYS, self)
-        form.addRow(self.always)
-
-        def send() -> Call:
-            agreed = {"digest": asks.digest, "always": self.always.isChecked()}
-            params = {"server_id": server.server_id, **agreed}
-            return feed.call("servers.agree", params)
-
-        self.run = self.make_main(Words("&Run it here", "Agreeing …", "Agreed"), send)
-        # A yes is given on purpose, not by a key that was meant for something else.
-        self.run.setDefault(False)
-        self.run.setAutoDefault(False)
-        self.run.finished.connect(self.accept)
-        self.cancel.setText("&Not now")
-        self.arrange(form, self.run, _CHARACTERS, "Until you agree this computer plays nothing.")
+    title = f"{server.server_name} wants to run something new"
+    return AgreeDialog(title, asks, send, "Until you agree this computer plays nothing.", _ALWAYS, parent)

@@ -9,7 +9,7 @@ from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtGui import QHideEvent, QShowEvent
 from PySide6.QtWidgets import QPushButton, QSizePolicy, QStackedWidget, QWidget
 
-from soulsgui.gui.client_mode.consent import AgreeDialog, ConsentPanel
+from soulsgui.gui.client_mode.consent import ConsentPanel, agree_dialog
 from soulsgui.gui.client_mode.parts import ChecksRow, GivenRow, HelpSwitch, MiddleColumn, PauseRow, StateHead
 from soulsgui.gui.client_mode.rules import RulesRow
 from soulsgui.gui.client_mode.runner import START_TIMEOUT_S, ClientSide
@@ -24,6 +24,7 @@ from soulsgui.gui.plotting.rows import RETURN
 from soulsgui.gui.shell import INVITATION, notify_problem
 from soulsgui.gui.shell.update import UpdateDialog, installation, update_steps
 from soulsgui.gui.throttle import Throttle
+from soulsgui.gui.widgets.agree import AgreeDialog
 from soulsgui.gui.widgets.boxes import NO_MARGINS, column, row
 from soulsgui.gui.widgets.labels import Heading
 from soulsgui.gui.widgets.log_pane import LogPane
@@ -303,7 +304,7 @@ class ClientPage(QWidget):
     def _show_question(self) -> None:
         asks, server = self._asks, self.servers.chosen
         if asks is not None and server is not None:
-            self._question = AgreeDialog(self._feed, server, asks, self)
+            self._question = agree_dialog(self._feed, server, asks, self)
             self._question.finished.connect(self._forget_question)
             self._question.open()
 

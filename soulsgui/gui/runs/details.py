@@ -30,6 +30,7 @@ from soulsgui.gui.settings.form import SettingsForm
 from soulsgui.gui.settings.spec import specs
 from soulsgui.gui.shell import Shell, notify_problem
 from soulsgui.gui.states import run_look
+from soulsgui.gui.widgets.agree import run_dialog
 from soulsgui.gui.widgets.ask import AskingButton
 from soulsgui.gui.widgets.boxes import NO_MARGINS, column, flow, row
 from soulsgui.gui.widgets.command_button import CommandButton, Words
@@ -344,7 +345,14 @@ class RunDetails(QWidget):
         return self._feed.call("config.get", {"run": self._run.id if self._run is not None else ""})
 
     def _use_again(self, result: dict[str, Any]) -> None:
-        self._shell.open_new_run(for_a_new_run(ConfigValues.model_validate(result).run))
+        found = ConfigValues.model_validate(result)
+        use = partial(self._shell.open_new_run, for_a_new_run(found.run))
+        if found.asks is None:
+            use()
+            return
+        dialog = run_dialog(found.asks, lambda: dialog.accept(), self)
+        dialog.accepted.connect(use)
+        dialog.open()
 
     def _edit(self) -> None:
         run = self._run

@@ -111,14 +111,15 @@ _KINDS = {
         Look("save", Tone.TEXT, "Current", 0),
         "Saved every few rounds by itself, and at the end of the run",
     ),
-    "best": (Look("star", Tone.TEXT, "Best", 1), "The model with the best mean return so far"),
-    "manual": (Look("pin", Tone.TEXT, "Quicksave", 2), "Saved by hand"),
+    "previous": (Look("save", Tone.IDLE, "Previous", 1), "Current until a newer one was saved"),
+    "best": (Look("star", Tone.TEXT, "Best", 2), "The model with the best mean return so far"),
+    "manual": (Look("pin", Tone.TEXT, "Quicksave", 3), "Saved by hand"),
 }
 
 
 def kind_look(kind: str) -> Look:
     """Return how a kind of checkpoint looks, also one of a newer server."""
-    return _KINDS[kind][0] if kind in _KINDS else Look("help", Tone.IDLE, kind.capitalize(), 3)
+    return _KINDS[kind][0] if kind in _KINDS else Look("help", Tone.IDLE, kind.capitalize(), 4)
 
 
 def condition_look(checkpoint: CheckpointInfo) -> Look:

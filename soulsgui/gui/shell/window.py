@@ -6,6 +6,7 @@ Its dialogs are imported when they are first wanted, so that none delays it.
 import socket
 import time
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import QByteArray, QEvent, QSettings, QSize, Qt, QTimer, Signal
@@ -41,6 +42,7 @@ from soulsgui.gui.states import Look, clients_here, run_is_active, run_look
 from soulsgui.gui.text import plural
 from soulsgui.gui.theme import Theme
 from soulsgui.gui.throttle import Throttle
+from soulsgui.gui.widgets.agree import run_dialog
 from soulsgui.gui.widgets.inputs import FilterEdit
 from soulsgui.gui.widgets.labels import ElidedLabel, IconLabel, keep_place
 from soulsgui.gui.widgets.message_bar import Banner, MessageBar, Notice
@@ -182,6 +184,7 @@ class MainWindow(QMainWindow):
         feed.connection_changed.connect(self._connection_changed)
         feed.snapshot_taken.connect(self._snapshot_taken)
         feed.answered_late.connect(self.settle)
+        feed.not_agreed.connect(self._ask_agreement)
         client = self._client_side.feed
         for one in (feed, client):
             for signal in (one.run_changed, one.server_changed, one.clients_changed, one.services_changed):
@@ -211,6 +214,15 @@ class MainWindow(QMainWindow):
         self.menu.manual.triggered.connect(self._open_manual)
         self.menu.quit.triggered.connect(self._quit)
         self.menu.problem.connect(self._refused)
+
+    def _ask_agreement(self, command: str, params: dict[str, Any], error: ApiError) -> None:
+        """Ask about what a run from elsewhere would execute; after a yes, send its command again."""
+        asks = error.asks
+        assert asks is not None
+        trusting = params | {"trust": asks.digest}
+        dialog = run_dialog(asks, lambda: self._feed.call(command, trusting), self)
+        dialog.accepted.connect(partial(self.settle, error.message))
+        dialog.open()
 
     def _add_shortcuts(self) -> None:
         for number, name in enumerate(self.navigation.names, start=1):

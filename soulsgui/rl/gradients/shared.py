@@ -7,7 +7,7 @@ Optimiser, random state, statistics and replay memory are the leader's alone: wh
 learn alone, but for the rounding of sums. Helpers keep nothing from one step to the next.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -15,7 +15,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from soulsgui.config.sections.algorithms import DQNSettings
 from soulsgui.rl.gradients.base import BatchPart, Gradient, Step, evenly
+from soulsgui.rl.gradients.dqn import DQNRows
+from soulsgui.rl.gradients.ppo import ChunkRows, PPORows, PPOWeights
+from soulsgui.rl.gradients.r2d2 import PreparedSequences
+from soulsgui.rl.gradients.sac import SACRows
+from soulsgui.rl.gradients.td3 import TD3Step
+from soulsgui.rl.gradients.vtrace import VTraceRows, VTraceWeights
 from soulsgui.rl.optimiser import FlatParameters
 
 
@@ -25,8 +32,11 @@ class Group(Protocol):
     rank: int
     size: int
 
-    def broadcast_object(self, message: object = None) -> object:
-        """Return what the leader tells, for which all others wait; None: there is nothing more to do."""
+    def tell(self, message: Mapping[str, Any]) -> None:
+        """Tell all others; by the leader."""
+
+    def told(self) -> Mapping[str, Any] | None:
+        """Wait for what the leader tells; None: there is nothing more to do."""
 
     def broadcast_(self, tensor: Tensor) -> None:
         """Give all helpers the leader's numbers, in place."""
@@ -38,21 +48,73 @@ class Group(Protocol):
         """Give everybody the sum over all, in place."""
 
 
+_KINDS: dict[str, type[Any]] = {
+    kind.__name__: kind
+    for kind in (
+        ChunkRows, DQNRows, PPORows, PreparedSequences, SACRows, VTraceRows,
+        DQNSettings, PPOWeights, TD3Step, VTraceWeights,
+    )
+}  # fmt: skip
+"""What batches, and the settings that they are learned from with, are made of; each is told by its name."""
+
+
 class _Column(NamedTuple):
-    """What a tensor of a batch looks like, which follows what is told."""
+    """What a column of a batch looks like, which follows what is told: a tensor, or an array."""
 
     shape: tuple[int, ...]
-    dtype: torch.dtype
+    dtype: str
+    is_array: bool
+
+    @classmethod
+    def of(cls, column: Any) -> "_Column | None":
+        """Return what a column looks like; None where there is none."""
+        if column is None:
+            return None
+        return cls(
+            tuple(column.shape), str(column.dtype).removeprefix("torch."), not isinstance(column, Tensor)
+        )
 
 
 class _Task(NamedTuple):
     """What helpers are told: a batch and how to look at it; without a kind, its values alone are wanted."""
 
     parts: list[BatchPart]
-    columns: list[_Column | NDArray[Any] | None]
+    columns: list[_Column | None]
     kind: type[Any] | None = None
     settings: Any = None
     follow: bool = False
+
+    def to_plain(self) -> dict[str, Any]:
+        """Return it as maps, lists, words and numbers."""
+        settings = self.settings
+        if isinstance(settings, DQNSettings):
+            settings = [DQNSettings.__name__, settings.model_dump(mode="json")]
+        elif isinstance(settings, tuple):
+            settings = [type(settings).__name__, list(settings)]
+        edges = [[part.samples, part.rows] for part in self.parts]
+        return {
+            "parts": [[[one.start, one.stop] for one in pair] for pair in edges],
+            "columns": [column and list(column) for column in self.columns],
+            "kind": self.kind and self.kind.__name__,
+            "settings": settings,
+            "follow": self.follow,
+        }
+
+    @classmethod
+    def of(cls, plain: Mapping[str, Any]) -> "_Task":
+        """Return what `to_plain` made."""
+        settings = plain["settings"]
+        if isinstance(settings, list):
+            name, values = settings
+            kind = _KINDS[name]
+            settings = kind.model_validate(values) if kind is DQNSettings else kind(*values)
+        return cls(
+            [BatchPart(*(slice(*edges) for edges in pair)) for pair in plain["parts"]],
+            [column and _Column(tuple(column[0]), *column[1:]) for column in plain["columns"]],
+            _KINDS[plain["kind"]] if plain["kind"] else None,
+            settings,
+            plain["follow"],
+        )
 
 
 class SharedGradient:
@@ -85,7 +147,7 @@ class SharedGradient:
         """Write the gradient at `rows` into the leader's flat gradient, over what stood there."""
         prepared = self._inner.prepare(rows, settings)
         changes = sum(flat.changes for flat in self._followed)
-        parts, columns = self._inner.cut(prepared, self._group.size), [_look(one) for one in prepared]
+        parts, columns = self._inner.cut(prepared, self._group.size), [_Column.of(one) for one in prepared]
         task = _Task(parts, columns, type(prepared), settings, changes != self._sent)
         self._sent = changes
         self._send(task, prepared)
@@ -93,15 +155,15 @@ class SharedGradient:
 
     def values(self, obs: Tensor) -> NDArray[np.float32]:
         """Return the values `[B]` of network inputs `[B, size]`, as `PPOGradient.values`."""
-        task = _Task(evenly(len(obs), self._group.size), [_look(obs)])
+        task = _Task(evenly(len(obs), self._group.size), [_Column.of(obs)])
         self._send(task, (obs,))
         values: NDArray[np.float32] = self._take_values(obs, task).cpu().numpy()
         return values
 
     def serve(self) -> None:
         """Help the leader until it needs no more help."""
-        while (task := self._group.broadcast_object()) is not None:
-            assert isinstance(task, _Task)
+        while (plain := self._group.told()) is not None:
+            task = _Task.of(plain)
             self._share_parameters(task.follow)
             columns = [self._receive(column) for column in task.columns]
             if task.kind is None:
@@ -143,11 +205,12 @@ class SharedGradient:
 
     def _send(self, task: _Task, columns: Sequence[Any]) -> None:
         """Tell the others what to do, and with what."""
-        self._group.broadcast_object(task)
+        self._group.tell(task.to_plain())
         self._share_parameters(task.follow)
         for column in columns:
-            if isinstance(column, Tensor) and column.numel():
-                self._group.broadcast_(column.contiguous())
+            if column is not None and len(column):
+                sent = column if isinstance(column, Tensor) else torch.from_numpy(np.array(column))
+                self._group.broadcast_(sent.contiguous())
 
     def _share_parameters(self, follow: bool) -> None:
         """Give everybody the leader's parameters and buffers; those that are followed where told."""
@@ -161,15 +224,11 @@ class SharedGradient:
                 buffer.copy_(together[start : start + buffer.numel()].view(buffer.shape))
                 start += buffer.numel()
 
-    def _receive(self, column: Any) -> Any:
-        if not isinstance(column, _Column):
-            return column
-        tensor = torch.empty(column.shape, dtype=column.dtype, device=self._learned.parameter.device)
-        if tensor.numel():
+    def _receive(self, column: _Column | None) -> Any:
+        if column is None:
+            return None
+        device = "cpu" if column.is_array else self._learned.parameter.device
+        tensor = torch.empty(column.shape, dtype=getattr(torch, column.dtype), device=device)
+        if len(tensor):
             self._group.broadcast_(tensor)
-        return tensor
-
-
-def _look(column: Any) -> Any:
-    """Return what is told of a column: arrays themselves, of tensors what they look like."""
-    return _Column(tuple(column.shape), column.dtype) if isinstance(column, Tensor) else column
+        return tensor.numpy() if column.is_array else tensor

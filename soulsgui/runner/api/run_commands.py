@@ -2,14 +2,16 @@
 
 import asyncio
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from soulsgui import __version__
+from soulsgui.config.schema import public_values
 from soulsgui.errors import ServiceError
 from soulsgui.runner import settings_file
 from soulsgui.runner.api.server import Check, Handler
 from soulsgui.runner.refusal import Refused, no_run
-from soulsgui.runner.run.library import log_lines, log_paths, public_values, refuse_unknown
+from soulsgui.runner.run.agreed import AgreedRuns
+from soulsgui.runner.run.library import log_lines, log_paths, refuse_unknown
 from soulsgui.runner.run.start import refuse_reached, refuse_without_torch, resumption
 from soulsgui.runner.server.bus import ANSWER_LIMIT_S
 from soulsgui.runner.server.redis_server import REDIS
@@ -144,7 +146,7 @@ def _check_resume(runner: "Runner", params: control.RunResumeParams) -> None:
     refuse_without_torch()
     _check_redis(runner)
     runner.run_manager.check_room(params.if_active)
-    resumption(runner.library, params)
+    resumption(runner.library, AgreedRuns(runner.folders), params)
 
 
 def _check_service(runner: "Runner", params: control.ServiceParams) -> None:
@@ -245,12 +247,13 @@ async def audit(runner: "BaseRunner", params: control.HistoryAuditParams) -> con
 async def _get_config(runner: "Runner", params: control.ConfigGetParams) -> control.ConfigValues:
     session = runner.run_manager.session
     running = public_values(session.settings) if session is not None else {}
-    asked = {}
+    told: dict[str, Any] = {}
     if params.run:
         run = runner.library.find(params.run)
-        asked = public_values(await asyncio.to_thread(runner.library.settings, run))
+        settings = await asyncio.to_thread(runner.library.settings, run)
+        told = {"run": public_values(settings), "asks": AgreedRuns(runner.folders).asks(settings)}
     values = await asyncio.to_thread(settings_file.values, runner.folders, running)
-    return values.model_copy(update={"run": asked})
+    return values.model_copy(update=told)
 
 
 async def _check_config(runner: "Runner", params: control.ConfigCheckParams) -> control.ConfigProblems:

@@ -41,6 +41,7 @@ _HTTP_STATUS = {
     ErrorCode.NOT_FOUND: 404,
     ErrorCode.NOT_NOW: 409,
     ErrorCode.NOT_ALLOWED: 403,
+    ErrorCode.NOT_AGREED: 403,
     ErrorCode.NO_ANSWER: 504,
     ErrorCode.FAILED: 500,
 }

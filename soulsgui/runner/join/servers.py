@@ -27,7 +27,6 @@ from soulsgui.wire.versions import MissingRequirement, lacks_here, least_version
 logger = logging.getLogger(__name__)
 
 _CHOICE_FILE = "joined.json"
-_MOST_AGREED = 200
 
 
 class _Choice(Message):
@@ -74,10 +73,8 @@ class SavedInvitations:
 
     def agree(self, invitation: Invitation, digest: str, always: bool) -> None:
         """Let a server run one thing more here, and, or from now on no longer, whatever it names."""
-        digests = [one for one in self.agreement(invitation).digests if one != digest]
-        digests += [digest] if digest else []
         self._folder.mkdir(parents=True, exist_ok=True)
-        now = Agreement(always=always, digests=digests[-_MOST_AGREED:])
+        now = self.agreement(invitation).with_one_more(digest, always)
         write_private(self.agreement_path(invitation), now.to_json().encode())
 
     def all(self) -> list[Invitation]:

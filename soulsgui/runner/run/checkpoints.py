@@ -14,15 +14,16 @@ from soulsgui.runner.refusal import Refused
 from soulsgui.runner.server.bus import ANSWER_LIMIT_S, Bus
 from soulsgui.system import atomic_write, find_dir
 from soulsgui.wire.connection import AWAY
-from soulsgui.wire.control import CheckpointInfo, ErrorCode
+from soulsgui.wire.control import CheckpointInfo, ErrorCode, ListedKind
 from soulsgui.wire.keys import TRAINER
-from soulsgui.wire.manifest import MEMORY, NOTE, CheckpointKind, Manifest, read_manifest, sha256_of, verify
+from soulsgui.wire.manifest import MEMORY, NOTE, Manifest, read_manifest, sha256_of, verify
 from soulsgui.wire.messages.node import Verdict
 from soulsgui.wire.node_commands import NodeCommand
 
 logger = logging.getLogger(__name__)
 
 _MOVED_TRIES = 5
+_MOST_HASHES = 10_000  # of files whose contents are remembered
 _TOLD_BY_MANIFEST = Manifest.model_fields.keys() & CheckpointInfo.model_fields.keys()
 
 
@@ -30,11 +31,13 @@ class Checkpoints:
     """Lists the checkpoints of runs; hashes are remembered while the files don't change."""
 
     def __init__(self) -> None:
-        self._hashes: dict[Path, tuple[tuple[int, int, int], str]] = {}
+        # By what a file is, not where: each checkpoint moves on when a newer one comes.
+        self._hashes: dict[tuple[int, ...], str] = {}
 
     def list(self, run: RunFolder) -> list[CheckpointInfo]:
         """Return every checkpoint of a run, the newest first."""
-        places: list[tuple[Path, CheckpointKind]] = [(run.checkpoint, "current"), (run.best_model, "best")]
+        places: list[tuple[Path, ListedKind]] = [(run.checkpoint, "current"), (run.best_model, "best")]
+        places += [(path, "previous") for path in run.older]
         if run.manual_saves.is_dir():
             saves = sorted(run.manual_saves.iterdir())
             places += [(path, "manual") for path in saves if not path.name.startswith(".")]
@@ -80,7 +83,7 @@ class Checkpoints:
         atomic_write(Path(info.path) / NOTE, note.encode())
         return info.model_copy(update={"note": note})
 
-    def _info(self, run: RunFolder, path: Path, kind: CheckpointKind) -> CheckpointInfo | None:
+    def _info(self, run: RunFolder, path: Path, kind: ListedKind) -> CheckpointInfo | None:
         info = None
         for _ in range(_MOVED_TRIES):
             place = find_dir(path)
@@ -93,7 +96,7 @@ class Checkpoints:
                 break
         return info and info.model_copy(update={"allowed": {"run.resume": _why_not_resumed(info)}})
 
-    def _read(self, run: RunFolder, path: Path, place: Path, kind: CheckpointKind) -> CheckpointInfo:
+    def _read(self, run: RunFolder, path: Path, place: Path, kind: ListedKind) -> CheckpointInfo:
         name = path.relative_to(run.root).as_posix()
         try:
             manifest = read_manifest(place)
@@ -117,13 +120,12 @@ class Checkpoints:
 
     def _sha256(self, path: Path) -> str:
         status = path.stat()
-        stamp = (status.st_ino, status.st_size, status.st_mtime_ns)
-        known = self._hashes.get(path)
-        if known is not None and known[0] == stamp:
-            return known[1]
-        digest = sha256_of(path)
-        self._hashes[path] = (stamp, digest)
-        return digest
+        stamp = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
+        if stamp not in self._hashes:
+            if len(self._hashes) >= _MOST_HASHES:
+                self._hashes.clear()
+            self._hashes[stamp] = sha256_of(path)
+        return self._hashes[stamp]
 
 
 def _why_not_resumed(info: CheckpointInfo) -> str:
@@ -146,7 +148,7 @@ def _note_of(place: Path) -> str:
         return ""
 
 
-def _broken(name: str, kind: CheckpointKind, place: Path, error: str) -> CheckpointInfo:
+def _broken(name: str, kind: ListedKind, place: Path, error: str) -> CheckpointInfo:
     created = place.stat().st_mtime if place.exists() else 0.0
     return CheckpointInfo(
         id=name,

@@ -6,12 +6,11 @@ import re
 import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
 
 from soulsgui.config.errors import ConfigError, Problem, nearest
 from soulsgui.config.layers import load_run_settings
 from soulsgui.config.paths import Folders, RunFolder
-from soulsgui.config.schema import Settings, all_settings, flatten
+from soulsgui.config.schema import Settings, public_tree
 from soulsgui.runner.refusal import Refused
 from soulsgui.runner.run.checkpoints import Checkpoints
 from soulsgui.runner.run.record import LIVE_STATES, RunRecord, interrupted
@@ -175,7 +174,7 @@ class Library:
             **record.model_dump(include=set(control.RunSummary.model_fields)),
             size_bytes=self._size(run, _SIZE_AGE_S if record.state in LIVE_STATES else _OLD_SIZE_AGE_S),
             resumable=run.config.exists()
-            and (find_dir(run.checkpoint) is not None or run.manual_saves.exists()),
+            and (find_dir(run.checkpoint) is not None or run.previous.exists() or run.manual_saves.exists()),
         )
 
     def _size(self, run: RunFolder, greatest_age_s: float) -> int:
@@ -193,24 +192,6 @@ def _has_record(run: RunFolder) -> bool:
     except OSError as error:  # somebody else's folder among ours, such as lost+found
         logger.info("%s is left out: %s", run.root, error)
         return False
-
-
-def public_tree(settings: Settings) -> dict[str, Any]:
-    """Return all settings but the secret ones, nested as in the file."""
-    tree = settings.model_dump(mode="json")
-    for key, info in all_settings().items():
-        if info.secret:
-            node = tree
-            *parents, last = key.split(".")
-            for parent in parents:
-                node = node[parent]
-            node.pop(last, None)
-    return tree
-
-
-def public_values(settings: Settings) -> dict[str, Any]:
-    """Return all settings but the secret ones, by dotted key."""
-    return flatten(public_tree(settings))
 
 
 def _tree_bytes(root: Path) -> int:

@@ -12,6 +12,7 @@ from soulsgui.config.paths import Folders, RunFolder
 from soulsgui.config.schema import Settings
 from soulsgui.errors import ServiceError
 from soulsgui.runner.refusal import Refused, no_run
+from soulsgui.runner.run.agreed import AgreedRuns
 from soulsgui.runner.run.library import Library
 from soulsgui.runner.run.record import ActiveRun, Reached, RunRecord, interrupted
 from soulsgui.runner.run.services import READY_LIMIT_S, RunContext
@@ -132,6 +133,7 @@ class RunManager:
         refuse_without_torch()
         settings = effective_settings(self._context.folders, params, self._base)
         await self._make_room(params.if_active)
+        AgreedRuns(self._context.folders).agree(settings)
         run, record = new_run(self._context.library, settings, params, time.time())
         session = self._begin(run, settings, record)
         await self._open(session, self._start(session))
@@ -140,13 +142,14 @@ class RunManager:
     async def resume(self, params: RunResumeParams) -> RunFolder:
         """Go on with a run as a new attempt and return it once it is ready to train."""
         refuse_without_torch()
-        library = self._context.library
-        resumption(library, params)  # refused before anything is stopped
+        library, agreed = self._context.library, AgreedRuns(self._context.folders)
+        resumption(library, agreed, params)  # refused before anything is stopped
         await self._make_room(params.if_active)
-        resumed = resumption(library, params)  # what was stopped may be this run
+        resumed = resumption(library, agreed, params)  # what was stopped may be this run
         run, settings = resumed.run, resumed.settings
         again: dict[str, Any] = {"state": "starting", "detail": "", "reached": "", "error": ""}
         record = library.record(run).model_copy(update=again | goals(settings))
+        agreed.agree(settings)
         before = run.config.read_bytes() if resumed.changes else b""
         if before:
             library.write_settings(run, settings)

@@ -229,6 +229,14 @@ class RunNews:
         beyond = beyond_support_words(row.values.get(BEYOND_SUPPORT, 0.0))
         self._warn_once(BEYOND_SUPPORT, beyond, BEYOND_SUPPORT_REMEDY, TRAINER)
 
+    def take_attempt(self, row: AttemptRow, steps_before: int | None) -> None:
+        """Report where an attempt begins; the steps that the one before came to are None where unknown."""
+        if row.passed_over:
+            words = f"The run goes on from an older checkpoint, of update {row.update:,}: {row.passed_over}"
+            self.add("error", words, "Check the disk of the data folder: what is on it changes or gets lost.")
+        if steps_before is not None:
+            self.add("info", new_attempt_words(steps_before, row))
+
     def _note_confirmation(self, row: UpdateRow) -> None:
         goal, mean = self._goal, row.values.get(EVALUATION_RETURN)
         if goal is None or mean is None:

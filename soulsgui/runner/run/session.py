@@ -26,7 +26,6 @@ from soulsgui.runner.run.record import (
     ended,
     goal_reached,
     loss_words,
-    new_attempt_words,
     run_state,
     with_progress,
 )
@@ -240,9 +239,7 @@ class RunSession:
                 self._news.take_row(row)
             elif isinstance(row, AttemptRow) and row.run_id == self.run.run_id:
                 self._best.oldest = row.model_id
-                steps_before = self._came_to.get(row.attempt - 1)
-                if steps_before is not None:  # else this runner has not seen the attempt before
-                    self._news.add("info", new_attempt_words(steps_before, row))
+                self._news.take_attempt(row, self._came_to.get(row.attempt - 1))
 
     async def set_clients(self, count: int) -> None:
         """Start or stop clients of our own until there are so many."""

@@ -16,15 +16,16 @@ from soulsgui.config.layers import combine, layers_of, load_run_settings
 from soulsgui.config.parsing import Layer, unknown_keys
 from soulsgui.config.paths import Folders, RunFolder
 from soulsgui.config.rules import broken_rules
-from soulsgui.config.schema import Settings, all_settings
+from soulsgui.config.schema import Settings, all_settings, public_values
 from soulsgui.errors import EnvironmentCheckError, EnvironmentMissingError, UsageError, printable
 from soulsgui.installing import NO_TORCH, can_train, how_to_train
 from soulsgui.process import child_env, own_command
 from soulsgui.runner.refusal import Refused
-from soulsgui.runner.run.library import Library, public_values
+from soulsgui.runner.run.agreed import AgreedRuns, RunNotAgreedError
+from soulsgui.runner.run.library import Library
 from soulsgui.runner.run.record import CHECKING, END_WORDS, RunRecord
 from soulsgui.system import atomic_write, kill_group, new_session_kwargs, read_small
-from soulsgui.wire.control import ErrorCode, RunResumeParams, RunStartParams, RunSummary
+from soulsgui.wire.control import TRUST_ANY, ErrorCode, RunResumeParams, RunStartParams, RunSummary
 
 logger = logging.getLogger(__name__)
 
@@ -154,8 +155,12 @@ class Resumption:
         return begins + (f" with {', '.join(map(str, self.changes))}" if self.changes else "")
 
 
-def resumption(library: Library, params: RunResumeParams) -> Resumption:
-    """Return how a run is to go on; nothing is changed by that."""
+def resumption(library: Library, agreed: AgreedRuns, params: RunResumeParams) -> Resumption:
+    """Return how a run is to go on; nothing is changed by that.
+
+    Raises:
+        RunNotAgreedError: Nobody on this computer has agreed to what it would run.
+    """
     run = library.find(params.run)
     record, checkpoint, steps = library.record(run), params.checkpoint, None
     if checkpoint:
@@ -171,6 +176,9 @@ def resumption(library: Library, params: RunResumeParams) -> Resumption:
         refuse_reached(record, _is_other_goal(record.reached, before, settings))
     changes = changed(before, settings)
     _refuse_steps_made(changes, record.env_steps if steps is None else steps)
+    asks = agreed.asks(before)
+    if asks is not None and params.trust not in (TRUST_ANY, asks.digest):
+        raise RunNotAgreedError(f"Run {run.run_id}", asks)
     return Resumption(run, settings, changes, checkpoint)
 
 

@@ -74,6 +74,11 @@ IfActive = Annotated[
 ]
 
 
+TRUST_ANY = "any"
+
+_TRUST_HELP = "run what it names on this computer, though it comes from elsewhere"
+
+
 class Empty(Params):
     """No parameters."""
 
@@ -112,6 +117,11 @@ class RunResumeParams(Params):
     )
     overrides: dict[str, Any] = optional(
         "settings by dotted key that it goes on with: those whose effect is `new run or resume`", {}
+    )
+    trust: Annotated[str, Typed("", "--trust", "be asked", given=TRUST_ANY, help=_TRUST_HELP)] = optional(
+        "digest of what may run on this computer though the run comes from elsewhere, as a refusal tells it "
+        f"(`asks`); or `{TRUST_ANY}`, whatever it is",
+        "",
     )
     if_active: IfActive = "refuse"
 

@@ -60,6 +60,10 @@ class ClientCount(Message):
     count: int
 
 
+ListedKind = CheckpointKind | Literal["previous"]
+"""What a checkpoint is in a list: `previous` is one that the current one has replaced."""
+
+
 class CheckpointInfo(Message):
     """One checkpoint, as `checkpoints list --json` shows it.
 
@@ -77,7 +81,7 @@ class CheckpointInfo(Message):
     """
 
     id: str
-    kind: CheckpointKind
+    kind: ListedKind
     path: str
     model_id: int
     attempt: int = 0
@@ -208,6 +212,7 @@ class ConfigValues(Message):
         saved: What the user's config.yaml overrides, by dotted key.
         running: The active run's effective values, by dotted key; empty without a run.
         run: The values of the run that was asked for, by dotted key; empty when none was.
+        asks: What that run has executed, where it comes from elsewhere and nobody agreed to it here.
         text: The user's config.yaml.
         hash: Hash of that text, for `config.save`.
         path: Where it is.
@@ -219,6 +224,7 @@ class ConfigValues(Message):
     saved: dict[str, Any]
     running: dict[str, Any]
     run: dict[str, Any] = Field(default_factory=dict)
+    asks: Execution | None = None
     text: str
     hash: str
     path: str

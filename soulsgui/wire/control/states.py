@@ -29,16 +29,18 @@ class ErrorCode(StrEnum):
     NOT_FOUND = "not_found"
     NOT_NOW = "not_now"
     NOT_ALLOWED = "not_allowed"
+    NOT_AGREED = "not_agreed"
     NO_ANSWER = "no_answer"
     FAILED = "failed"
 
 
 class ApiError(Message):
-    """What went wrong, in words, and what to do."""
+    """What went wrong, in words, and what to do; what would have to be agreed to, where that is missing."""
 
     code: ErrorCode
     message: str
     remedy: str = ""
+    asks: Execution | None = None
 
 
 class RunStatus(TrainingProgress):

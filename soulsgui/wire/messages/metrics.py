@@ -156,9 +156,11 @@ class AttemptRow(_Point):
         update: Updates of the checkpoint it begins from, 0 for none.
         env_steps: Environment steps of that checkpoint.
         episodes: Finished episodes of that checkpoint.
+        passed_over: Which newer checkpoints are damaged, in words; empty without any.
     """
 
     kind: Literal["attempt"] = "attempt"
+    passed_over: str = ""
 
 
 class AttemptStart(Message):

@@ -98,8 +98,11 @@ class OwnerPause(Message):
     until: float | None = None
 
 
+_MOST_AGREED = 200
+
+
 class Agreement(Message):
-    """What the owner of this machine lets one server run here.
+    """What the owner of this machine lets one server run here, or runs of any origin in the own folders.
 
     Attributes:
         always: Whatever the server names, also later.
@@ -112,6 +115,11 @@ class Agreement(Message):
     def covers(self, execution: Execution) -> bool:
         """Whether this may be run."""
         return self.always or execution.digest in self.digests
+
+    def with_one_more(self, digest: str, always: bool = False) -> "Agreement":
+        """Return the agreement with one digest more (none: empty), the oldest of too many left out."""
+        digests = [one for one in self.digests if one != digest] + ([digest] if digest else [])
+        return Agreement(always=always, digests=digests[-_MOST_AGREED:])
 
 
 def read_agreement(path: Path) -> Agreement:

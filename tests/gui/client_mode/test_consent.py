@@ -4,7 +4,7 @@ import pytest
 from PySide6.QtWidgets import QLabel
 from pytestqt.qtbot import QtBot
 
-from soulsgui.gui.client_mode.consent import AgreeDialog, ConsentPanel, consent_lines, consent_title
+from soulsgui.gui.client_mode.consent import ConsentPanel, agree_dialog, consent_lines, consent_title
 from soulsgui.gui.client_mode.runner import ClientSide
 from soulsgui.gui.theme import Theme
 from soulsgui.gui.widgets.command_button import Stage
@@ -168,7 +168,7 @@ def test_a_no_after_silence_is_kept_also_when_the_join_goes_through_later(
 
 def test_something_new_is_shown_whole_and_agreed_to_by_its_digest(theme: Theme, qtbot: QtBot) -> None:
     feed, asks = FakeFeed(), TOY.model_copy(update={"restart_hook": "toys:start"})
-    dialog = AgreeDialog(feed, SERVER, asks)  # type: ignore[arg-type]
+    dialog = agree_dialog(feed, SERVER, asks)  # type: ignore[arg-type]
     qtbot.addWidget(dialog)
     said = "\n".join(label.text() for label in dialog.findChildren(QLabel))
     assert all(word in said for word in ("Toy-v0", "toys:start", "Imported", "toys"))
@@ -182,4 +182,4 @@ def test_something_new_is_shown_whole_and_agreed_to_by_its_digest(theme: Theme, 
     dialog.run.click()
     assert feed.sent[-1].params["always"] is True
     feed.sent[-1].call.answer({})
-    assert dialog.result() == AgreeDialog.DialogCode.Accepted
+    assert dialog.result() == dialog.DialogCode.Accepted

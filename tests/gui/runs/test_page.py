@@ -9,8 +9,10 @@ from pytestqt.qtbot import QtBot
 from soulsgui.config.schema import shipped_with
 from soulsgui.gui.runs.checkpoints import NoteDialog
 from soulsgui.gui.runs.page import RunsPage
+from soulsgui.gui.widgets.agree import AgreeDialog
 from soulsgui.gui.widgets.command_button import Stage
 from soulsgui.wire.control import CheckpointInfo, ConfigValues, Event, RunStatus, RunSummary, Status
+from soulsgui.wire.messages.server_config import Execution
 from tests.gui.fake_feed import HELLO, LIVE, LOST, FakeFeed, FakeShell, refusal
 from tests.gui.questions import answer, question
 from tests.gui.reading import part_of, shown
@@ -141,6 +143,16 @@ def test_the_settings_of_a_run_can_only_be_read_and_begin_another_one_but_those_
     ((what, given),) = shell.opened
     assert (what, given["overrides"]["ppo.n_steps"]) == ("new_run", 64)
     assert "redis.port" not in given["overrides"]
+    # A run from elsewhere may name what its settings would run here.
+    told["asks"] = Execution(env_id="theirs:Game-v0")
+    server.answers["config.get"] = ConfigValues.model_validate(told)
+    with qtbot.waitSignal(details.again.finished):
+        details.again.click()
+    dialog = details.findChild(AgreeDialog)
+    assert dialog is not None
+    assert len(shell.opened) == 1
+    dialog.run.click()
+    assert len(shell.opened) == 2
 
 
 def test_the_active_run_is_chosen_at_first_and_others_are_found_by_their_words(

@@ -20,7 +20,7 @@ from PySide6.QtWidgets import (
 from pytestqt.qtbot import QtBot
 
 from soulsgui.config.paths import Folders
-from soulsgui.gui.client_mode.consent import AgreeDialog
+from soulsgui.gui.client_mode.consent import agree_dialog
 from soulsgui.gui.client_mode.servers import ChangeAddressDialog
 from soulsgui.gui.clients.invite import InviteDialog
 from soulsgui.gui.clients.page import ClientLogDialog, RenameDialog
@@ -95,7 +95,7 @@ DIALOGS: dict[str, Callable[[World], QDialog]] = {
     "rename": lambda world: RenameDialog(world.feed, CLIENT),
     "note": lambda world: NoteDialog("Note", "a", "b", lambda *_: world.feed.call("runs.edit", {"run": "r"})),
     "address": lambda world: ChangeAddressDialog(world.feed, SERVER),
-    "agree": lambda world: AgreeDialog(world.feed, SERVER, ASKED),
+    "agree": lambda world: agree_dialog(world.feed, SERVER, ASKED),
 }
 
 

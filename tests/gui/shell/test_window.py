@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 from PySide6.QtCore import QEvent, QPoint, Qt
-from PySide6.QtWidgets import QAbstractButton, QApplication, QDialog, QPushButton, QWidget
+from PySide6.QtWidgets import QAbstractButton, QApplication, QDialog, QLabel, QPushButton, QWidget
 from pytestqt.qtbot import QtBot
 
 from soulsgui.config.paths import Folders
@@ -17,11 +17,22 @@ from soulsgui.gui.shell.update import UpdateDialog
 from soulsgui.gui.shell.window import MainWindow
 from soulsgui.gui.theme import Theme, ThemeChoice
 from soulsgui.gui.welcome.page import WelcomePage
+from soulsgui.gui.widgets.agree import AgreeDialog
 from soulsgui.gui.widgets.empty_state import EmptyState
 from soulsgui.gui.widgets.inputs import FilterEdit
 from soulsgui.gui.widgets.message_bar import Notice
 from soulsgui.gui.widgets.table import Table
-from soulsgui.wire.control import Event, RunStatus, RunSummary, ServerStatus, Snapshot, Status
+from soulsgui.wire.control import (
+    ApiError,
+    ErrorCode,
+    Event,
+    RunStatus,
+    RunSummary,
+    ServerStatus,
+    Snapshot,
+    Status,
+)
+from soulsgui.wire.messages.server_config import Execution
 from tests.gui.fake_feed import HELLO, NOTHING_YET, FakeFeed, refusal
 from tests.gui.questions import answer
 from tests.gui.reading import part_of, shown, words_of
@@ -511,6 +522,27 @@ def test_the_solved_run_is_opened_or_goes_on_without_its_goal(solved: MainWindow
     (sent,) = feed.sent_of("run.resume")
     assert sent.params == {"run": "r1", "without_goal": True}
     assert not solved.offer.isVisible()
+
+
+def test_what_a_run_from_elsewhere_would_run_is_asked_about_and_agreed_to_by_its_digest(
+    qtbot: QtBot, solved: MainWindow, feed: FakeFeed
+) -> None:
+    asks = Execution(env_id="theirs:Game-v0", restart_hook="theirs:start")
+    solved.offer.go_on.click()
+    refused = {"code": ErrorCode.NOT_AGREED, "message": "It wants to run theirs.", "remedy": "Agree to it."}
+    feed.sent_of("run.resume")[0].call.refuse(ApiError(**refused, asks=asks))
+    dialog = solved.findChild(AgreeDialog)
+    assert dialog is not None
+    said = "\n".join(label.text() for label in dialog.findChildren(QLabel))
+    assert all(word in said for word in ("theirs:Game-v0", "theirs:start", "comes from"))
+    assert not dialog.run.isDefault()
+    assert not dialog.always.isVisible()
+    dialog.run.click()
+    again = feed.sent_of("run.resume")[1]
+    assert again.params == {"run": "r1", "without_goal": True, "trust": asks.digest}
+    with qtbot.waitSignal(dialog.accepted):
+        again.call.answer({"run_id": "r1", "run_dir": "/r1"})
+    assert not [row for row in solved.messages.rows if row.notice.text == refused["message"]]
 
 
 def test_one_click_starts_the_first_run_of_the_preset(qtbot: QtBot, make: Make, feed: FakeFeed) -> None:

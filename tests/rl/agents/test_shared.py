@@ -2,6 +2,7 @@
 
 import queue
 import threading
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from soulsgui.wire.codec import pack, unpack
 from tests.rl.agents.cases import CASES as EVERY
 from tests.rl.agents.cases import MEMBERS, Case, ppo_case, taking
 from tests.rl.support import changed, random_batch
@@ -23,7 +25,7 @@ class Meeting:
     def __init__(self, size: int) -> None:
         self.size = size
         self.barrier = threading.Barrier(size, timeout=_WITHIN_S)
-        self.queues: list[queue.SimpleQueue[object]] = [queue.SimpleQueue() for _ in range(size)]
+        self.queues: list[queue.SimpleQueue[bytes]] = [queue.SimpleQueue() for _ in range(size)]
         self.tensors: list[Tensor] = [torch.zeros(())] * size
 
 
@@ -32,15 +34,20 @@ class GradientMember:
 
     def __init__(self, rank: int, meeting: Meeting) -> None:
         self.rank, self.size, self._meeting = rank, meeting.size, meeting
-        self.told: list[Any] = []
+        self.told_of: list[Any] = []
 
-    def broadcast_object(self, message: object = None) -> object:
-        if self.rank:
-            return self._meeting.queues[self.rank].get(timeout=_WITHIN_S)
-        self.told.append(message)
+    def tell(self, message: Mapping[str, Any]) -> None:
+        self.told_of.append(message)
         for each in self._meeting.queues[1:]:
-            each.put(message)
-        return message
+            each.put(pack(message))
+
+    def told(self) -> Mapping[str, Any] | None:
+        data = self._meeting.queues[self.rank].get(timeout=_WITHIN_S)
+        return unpack(data) if data else None
+
+    def end(self) -> None:
+        for each in self._meeting.queues[1:]:
+            each.put(b"")
 
     def broadcast_(self, tensor: Tensor) -> None:
         for rank, others in self._all(tensor):
@@ -106,7 +113,7 @@ def test_together_agents_learn_what_one_learns_alone(case: Case) -> None:
                 if isinstance(told[0], dict):
                     assert told[1] == pytest.approx(told[0], rel=5e-3, abs=1e-4)
         finally:
-            members[0].broadcast_object(None)
+            members[0].end()
         for each in serving:
             each.result(_WITHIN_S)
     (expected, _), (found, _) = alone.state(), leader.state()
@@ -125,4 +132,4 @@ def test_what_is_followed_is_sent_only_when_it_has_changed() -> None:
         agent._gradient(rows, None)
     agent.update(case.batch(agent, 1))
     agent._gradient(rows, None)
-    assert [task.follow for task in member.told] == [True, False, False, True]
+    assert [task["follow"] for task in member.told_of] == [True, False, False, True]

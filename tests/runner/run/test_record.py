@@ -181,6 +181,17 @@ def news(tmp_path: Path, events: list[Event]) -> RunNews:
     return RunNews(EventLog(tmp_path / "events.jsonl", events.append), "run", None)
 
 
+def test_an_attempt_that_begins_from_an_older_checkpoint_is_told_as_an_error(
+    news: RunNews, events: list[Event]
+) -> None:
+    place = dict.fromkeys(("update", "episodes", "model_id", "time", "env_steps"), 1)
+    why = "/r/checkpoint can't be used: agent.safetensors is damaged."
+    news.take_attempt(AttemptRow(run_id="r", attempt=2, **place, passed_over=why), None)
+    (event,) = events
+    assert event.level == "error"
+    assert event.what == f"The run goes on from an older checkpoint, of update 1: {why}"
+
+
 def test_what_rows_suggest_to_change_is_told_once(news: RunNews, events: list[Event]) -> None:
     def take(update: int, values: dict[str, float]) -> None:
         news.take_row(update_row(update, **values))

@@ -10,10 +10,11 @@ from soulsgui.config.declaring import Effect
 from soulsgui.config.errors import ConfigError
 from soulsgui.config.layers import combine
 from soulsgui.config.parsing import Layer
-from soulsgui.config.paths import RunFolder
+from soulsgui.config.paths import Folders, RunFolder
 from soulsgui.config.schema import all_settings
 from soulsgui.errors import UsageError
 from soulsgui.runner.refusal import Refused
+from soulsgui.runner.run.agreed import AgreedRuns
 from soulsgui.runner.run.library import Library
 from soulsgui.runner.run.record import RunRecord
 from soulsgui.runner.run.start import Resumption, of_the_runner, resumption, spaces_are_known, write_spaces
@@ -31,6 +32,7 @@ class Stopped:
 
     def __init__(self, root: Path) -> None:
         self.library = Library(root)
+        self.agreed = AgreedRuns(Folders(root / "config", root))
         self.run = RunFolder(root)
 
     def make(self, reached: str = "stopped", **settings: Any) -> None:
@@ -44,7 +46,8 @@ class Stopped:
         """Return how it would go on; that changes nothing on disk."""
         before = self.run.config.read_bytes()
         try:
-            return resumption(self.library, RunResumeParams(overrides=overrides, **params))
+            asked = RunResumeParams(overrides=overrides, **params)
+            return resumption(self.library, self.agreed, asked)
         finally:
             assert self.run.config.read_bytes() == before
 

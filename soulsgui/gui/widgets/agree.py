@@ -1,0 +1,60 @@
+"""The question whether what a server or a run names may run on this computer."""
+
+from collections.abc import Callable
+
+from PySide6.QtWidgets import QCheckBox, QFormLayout, QLabel, QWidget
+
+from soulsgui.gui.feed import Call, MakeCall
+from soulsgui.gui.widgets.command_button import Words
+from soulsgui.gui.widgets.dialog import FormDialog
+from soulsgui.gui.widgets.labels import muted, wrapped
+from soulsgui.wire.messages.server_config import Execution
+
+_CHARACTERS = 70
+
+_ELSEWHERE = "Until you agree nothing of it runs. Agree only if you know where the run comes from."
+
+
+class AgreeDialog(FormDialog):
+    """Shows all that would be executed, and asks for a yes.
+
+    Args:
+        title: Who wants that.
+        asks: What would be executed.
+        send: Sends the yes; told whether it is one to everything that follows.
+        hint: What happens without it.
+        always: The words of a box that makes it one; empty without it.
+        parent: Where it is asked.
+    """
+
+    def __init__(
+        self,
+        title: str,
+        asks: Execution,
+        send: Callable[[bool], Call | None],
+        hint: str,
+        always: str = "",
+        parent: QWidget | None = None,
+    ) -> None:
+        super().__init__("agreeDialog", title, parent)
+        self.asks = asks
+        self.always = QCheckBox(always, self)
+        form = QFormLayout()
+        for name, value in asks.words().items():
+            form.addRow(muted(QLabel(name.capitalize(), self)), wrapped(value, self, selectable=True))
+        self.always.setVisible(bool(always))
+        if always:
+            form.addRow(self.always)
+        words = Words("&Run it here", "Agreeing …", "Agreed")
+        self.run = self.make_main(words, lambda: send(self.always.isChecked()))
+        # A yes is given on purpose, not by a key that was meant for something else.
+        self.run.setDefault(False)
+        self.run.setAutoDefault(False)
+        self.run.finished.connect(self.accept)
+        self.cancel.setText("&Not now")
+        self.arrange(form, self.run, _CHARACTERS, hint)
+
+
+def run_dialog(asks: Execution, send: MakeCall, parent: QWidget) -> AgreeDialog:
+    """Return the question about what a run from elsewhere would execute."""
+    return AgreeDialog("This run comes from elsewhere", asks, lambda _: send(), _ELSEWHERE, parent=parent)

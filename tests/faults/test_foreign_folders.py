@@ -1,0 +1,208 @@
+"""Runs and checkpoints of strangers: nothing of theirs is executed before somebody here agreed to it."""
+
+import json
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+
+from soulsgui.cli.main import run
+from soulsgui.config.layers import combine, defaults_layer
+from soulsgui.config.parsing import Layer
+from soulsgui.config.paths import Folders, RunFolder
+from soulsgui.config.schema import Settings
+from soulsgui.environments.spaces import SpacesSpec
+from soulsgui.policies.numpy_mlp import MLPPolicySpec
+from soulsgui.runner.run.agreed import AgreedRuns, RunNotAgreedError
+from soulsgui.runner.run.library import Library
+from soulsgui.runner.run.record import RunRecord
+from soulsgui.runner.run.start import resumption
+from soulsgui.training.agents import make_agent
+from soulsgui.training.checkpoint import Checkpoint, write_checkpoint
+from soulsgui.wire.control import TRUST_ANY, RunResumeParams
+from soulsgui.wire.manifest import CONFIG, Manifest
+
+Capture = pytest.CaptureFixture[str]
+
+STRANGER = "strangers_canary"
+
+GAME = """
+import os
+from pathlib import Path
+import gymnasium
+from gymnasium.envs.classic_control import CartPoleEnv
+Path(os.environ["CANARY"]).touch()
+gymnasium.register("Stranger-v0", CartPoleEnv, max_episode_steps=50)
+class Wrapper(gymnasium.Wrapper):
+    pass
+"""
+
+HARMLESS: list[dict[str, Any]] = [
+    {},
+    {"env.kwargs": {"sutton_barto_reward": True}},
+    {"env.wrappers": ["FlattenObservation", {"TimeLimit": {"max_episode_steps": 9}}]},
+    {"env.wrappers": [{"soulsgui.environments.partial:ShowOnly": {"indices": [0, 2]}}]},
+]
+ASKED_ABOUT: dict[str, dict[str, Any]] = {
+    "environment": {"env.id": f"{STRANGER}:Stranger-v0"},
+    "wrapper": {"env.wrappers": [f"{STRANGER}:Wrapper"]},
+    "wrapper with arguments": {"env.wrappers": [{f"{STRANGER}:Wrapper": {}}]},
+    "a text for a wrapper": {"env.wrappers": [{"RecordVideo": {"video_folder": "CANARY"}}]},
+    "a text for the environment": {"env.kwargs": {"render_mode": "rgb_array"}},
+    "a text deep inside": {"env.kwargs": {"parts": [{"of": ["it:all"]}]}},
+    "hook": {"client.restart_hook": f"{STRANGER}:start"},
+    "network": {"network.name": f"{STRANGER}:Net"},
+}
+
+
+def settings_with(values: dict[str, Any]) -> Settings:
+    return combine([defaults_layer(), Layer("test", {"env.id": "CartPole-v1"} | values)])
+
+
+@pytest.fixture
+def folders(tmp_path: Path) -> Folders:
+    """Those of the user."""
+    return Folders(tmp_path / "config", tmp_path / "data")
+
+
+@pytest.fixture
+def canary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A file that is there once anything of the stranger was executed."""
+    path = tmp_path / "canary"
+    monkeypatch.setenv("CANARY", str(path))
+    (tmp_path / "modules").mkdir()
+    (tmp_path / "modules" / f"{STRANGER}.py").write_text(GAME)
+    monkeypatch.syspath_prepend(str(tmp_path / "modules"))
+    yield path
+    sys.modules.pop(STRANGER, None)
+    gymnasium.registry.pop("Stranger-v0", None)
+
+
+def checkpoint(values: dict[str, Any], policy: dict[str, Any] | None = None) -> Checkpoint:
+    env = gymnasium.make("CartPole-v1")
+    spec = MLPPolicySpec((4,), 2, 0, (), "tanh", False)
+    figures = dict.fromkeys(("attempt", "model_id", "updates", "env_steps", "episodes"), 1)
+    spaces = SpacesSpec.from_env(env.observation_space, env.action_space).to_json()
+    info = Manifest(
+        run_id="run", algorithm="ppo", env_id=values.get("env.id", "CartPole-v1"), spaces=spaces,
+        policy=policy or spec.to_json(), **figures,
+    )  # fmt: skip
+    weights = {name: np.zeros(shape, np.float32) for name, shape in spec.tensor_shapes().items()}
+    return Checkpoint(info, weights, {"agent": np.zeros(1)}, {"agent": {}, "high_water": {}})
+
+
+def strangers_run(root: Path, values: dict[str, Any], inside: bool) -> RunFolder:
+    """A run folder whose configuration stands in its checkpoint, or as in older ones beside it alone."""
+    made = RunFolder(root / "2026-11-20_10-00-00_theirs")
+    library = Library(root)
+    made.root.mkdir(parents=True)
+    library.write_record(made, RunRecord(id=made.run_id, created=1.0, number=1, state="stopped"))
+    library.write_settings(made, settings_with(values))
+    found = checkpoint(values)
+    settings = settings_with(values) if inside else None
+    write_checkpoint(made.checkpoint, Checkpoint(**vars(found) | {"settings": settings}))
+    return made
+
+
+def evaluate(folders: Folders, path: Path, *words: str) -> int:
+    own = ("--config-dir", str(folders.config), "--data-dir", str(folders.data))
+    return run(["evaluate", str(path), "--episodes", "1", *words, *own])
+
+
+@pytest.mark.parametrize("inside", [True, False])
+@pytest.mark.parametrize("values", ASKED_ABOUT.values(), ids=ASKED_ABOUT)
+def test_a_strangers_folder_runs_nothing_before_somebody_agrees(
+    folders: Folders, canary: Path, capsys: Capture, values: dict[str, Any], inside: bool
+) -> None:
+    theirs = strangers_run(folders.data.parent / "stick", values, inside)
+    copied = RunFolder(folders.runs / theirs.run_id)
+    shutil.copytree(theirs.root, copied.root)
+    for path in (theirs.root, theirs.checkpoint, copied.checkpoint):
+        assert evaluate(folders, path) == 1
+        assert "agree to it: --trust" in capsys.readouterr().err
+    own = ["--config-dir", str(folders.config), "--data-dir", str(folders.data)]
+    assert run(["serve", "--resume", copied.run_id, *own]) == 1
+    assert "agree to it: --trust" in capsys.readouterr().err
+    library, agreed = Library(folders.runs), AgreedRuns(folders)
+    with pytest.raises(RunNotAgreedError) as refused:
+        resumption(library, agreed, RunResumeParams())
+    assert [one.id for one in library.summaries(None)] == [copied.run_id]
+    assert library.checkpoints.list(copied)[0].valid
+    assert not canary.exists()
+    assert STRANGER not in sys.modules
+    # What is agreed to is what was told, and nothing else.
+    asks = refused.value.asks
+    assert asks is not None
+    for trust in (TRUST_ANY, asks.digest):
+        assert resumption(library, agreed, RunResumeParams(trust=trust)).run == copied
+    with pytest.raises(RunNotAgreedError):
+        resumption(library, agreed, RunResumeParams(trust=asks.digest[1:]))
+    agreed.agree(settings_with(values))
+    assert resumption(library, agreed, RunResumeParams()).run == copied
+    # That covers no other thing.
+    library.write_settings(copied, settings_with(values | {"client.restart_hook": "os:abort"}))
+    with pytest.raises(RunNotAgreedError):
+        resumption(library, agreed, RunResumeParams())
+
+
+@pytest.mark.parametrize("values", HARMLESS)
+def test_what_runs_nothing_of_a_stranger_needs_no_question(folders: Folders, values: dict[str, Any]) -> None:
+    assert AgreedRuns(folders).asks(settings_with(values)) is None
+
+
+def test_what_was_agreed_to_once_is_evaluated_without_a_question(
+    folders: Folders, canary: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    theirs = strangers_run(folders.data.parent / "stick", ASKED_ABOUT["environment"], inside=True)
+    monkeypatch.setattr(sys, "stdin", _Terminal(iter(["no\n", "yes\n"])))
+    assert evaluate(folders, theirs.checkpoint) == 1
+    assert "Stranger-v0" in capsys.readouterr().out
+    assert not canary.exists()
+    assert evaluate(folders, theirs.checkpoint) == 0
+    assert canary.exists()
+    assert evaluate(folders, theirs.checkpoint, "--json") == 0
+
+
+class _Terminal:
+    def __init__(self, answers: Iterator[str]) -> None:
+        self._answers = answers
+
+    def isatty(self) -> bool:
+        return True
+
+    def readline(self) -> str:
+        return next(self._answers)
+
+
+def test_the_policy_of_a_checkpoint_imports_nothing_that_was_not_agreed_to(
+    folders: Folders, canary: Path, capsys: Capture
+) -> None:
+    settings = settings_with({"network.name": "mlp_layer_norm"})
+    env = gymnasium.make("CartPole-v1")
+    spaces = SpacesSpec.from_env(env.observation_space, env.action_space)
+    policy = json.loads(json.dumps(make_agent("ppo", settings, spaces, "cpu").policy_spec()))
+    policy["network"] = f"{STRANGER}:Net"
+    path = folders.data.parent / "stick"
+    write_checkpoint(path, checkpoint({}, policy))
+    assert evaluate(folders, path) == 1
+    assert f"Nobody on this computer has agreed to '{STRANGER}:Net'" in capsys.readouterr().err
+    assert not canary.exists()
+
+
+def test_the_configuration_of_a_checkpoint_is_covered_by_its_manifest(
+    folders: Folders, canary: Path, capsys: Capture
+) -> None:
+    theirs = strangers_run(folders.data.parent / "stick", {}, inside=True)
+    # What stands beside it is not what it was saved under.
+    Library(theirs.root.parent).write_settings(theirs, settings_with(ASKED_ABOUT["environment"]))
+    assert evaluate(folders, theirs.checkpoint) == 0
+    config = theirs.checkpoint / CONFIG
+    config.write_text(config.read_text().replace("CartPole-v1", "Acrobot-v1"))
+    assert evaluate(folders, theirs.checkpoint) == 1
+    assert f"{CONFIG} has" in capsys.readouterr().err
+    assert not canary.exists()
