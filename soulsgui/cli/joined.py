@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from soulsgui.cli.output import answer, say
+from soulsgui.cli.output import answer, folders_of, say
 from soulsgui.cli.parser import Arguments
 from soulsgui.cli.remote import RunnerClient, join_of, wait_for_end
 from soulsgui.config.errors import nearest
@@ -18,6 +18,7 @@ from soulsgui.runner.services.outcome import duration_words
 from soulsgui.runner.status_text import count_words, return_words
 from soulsgui.wire.control import ClientStatus, ServiceStatus, Status
 from soulsgui.wire.control.states import CLIENT, Situation, situation
+from soulsgui.wire.messages.owner import writing_words
 
 if TYPE_CHECKING:
     from soulsgui.runner.join.servers import SavedInvitations
@@ -75,8 +76,10 @@ def agree(arguments: Arguments, saved: "SavedInvitations", invitation: "Invitati
 
     Where nobody can answer, or the server doesn't now, the client waits for an agreement: `join agree`.
     """
+    from soulsgui.runner.join.player import unconfined
     from soulsgui.runner.join.servers import examined
     from soulsgui.wire.control import OfferedServer, SavedServer
+    from soulsgui.wire.messages.owner import ClientFolder, read_rules
 
     if arguments.trust:
         saved.agree(invitation, "", always=True)
@@ -87,7 +90,9 @@ def agree(arguments: Arguments, saved: "SavedInvitations", invitation: "Invitati
     offered = examined(blank, invitation, saved.agreement(invitation), threading.Event())
     if offered.runs is None or offered.agreed:
         return
-    say(f"{invitation.server_name} wants to run on this computer:\n{_execution_text(offered.runs)}")
+    rules = read_rules(ClientFolder(folders_of(arguments).client).rules)
+    asked = _execution_text(offered.runs, unconfined(rules))
+    say(f"{invitation.server_name} wants to run on this computer:\n{asked}")
     if not _yes("Run it here?"):
         raise UsageError("You have not agreed: nothing runs here.")
     saved.agree(invitation, offered.runs.digest, always=False)
@@ -98,8 +103,9 @@ def _yes(question: str) -> bool:
     return sys.stdin is not None and sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
-def _execution_text(execution: "Execution") -> str:
-    return "\n".join(f"  {title}: {value}" for title, value in execution.words().items())
+def _execution_text(execution: "Execution", unconfined: str) -> str:
+    told = execution.words() | {"what it may write": writing_words(unconfined)}
+    return "\n".join(f"  {title}: {value}" for title, value in told.items())
 
 
 def duration_s(words: str) -> float:
@@ -150,12 +156,14 @@ def _stop(_arguments: Arguments, runner: RunnerClient) -> int:
 def _agree(arguments: Arguments, runner: RunnerClient) -> int:
     server_id = runner.command("servers.list")["chosen"]  # whom the answer is for
     found = _status(runner)
-    asks = found.clients[0].asks if found.clients else None
+    client = found.clients[0] if found.clients else ClientStatus(id="", name="")
+    asks = client.asks
     if asks is None and not arguments.trust:
         say("the server asks for nothing")
         return 0
     if asks is not None:
-        say(f"{found.server.name} wants to run on this computer:\n{_execution_text(asks)}")
+        asked = _execution_text(asks, client.unconfined)
+        say(f"{found.server.name} wants to run on this computer:\n{asked}")
     if not arguments.trust and not _yes("Run it here?"):
         raise UsageError("You have not agreed: nothing of it runs here.")
     digest = asks.digest if asks is not None else ""
@@ -212,9 +220,11 @@ def join_text(status: Status) -> str:
     where = f" ({', '.join(place)})" if place else ""
     lines = [f"{name} helps {helped}{where}", f"  {state_words(status)}"]
     if client is not None and client.asks is not None:
-        return "\n".join(map(printable, lines)) + f"\n{_execution_text(client.asks)}"
+        return "\n".join(map(printable, lines)) + f"\n{_execution_text(client.asks, client.unconfined)}"
     if client is not None and client.env_id:
         lines.append(f"  {_figures(client)}")
+    if client is not None and client.unconfined:
+        lines.append(f"  what it may write: {writing_words(client.unconfined)}")
     told = [client.error if client is not None else "", server.error]
     lines += [f"  {words}" for words in dict.fromkeys(told) if words]
     return "\n".join(printable(line) for line in lines)

@@ -31,6 +31,7 @@ from soulsgui.gui.widgets.labels import Heading, IconLabel, muted, set_property,
 from soulsgui.wire.control import ApiError, OfferedServer, SavedServer
 from soulsgui.wire.control.states import CLIENT
 from soulsgui.wire.invitation import Invitation, place_words
+from soulsgui.wire.messages.owner import writing_words
 from soulsgui.wire.messages.server_config import Execution
 
 _MOST_PLACES = 3
@@ -58,6 +59,7 @@ def consent_lines(
     lines = [
         ConsentLine("who", "Who asks", _who(invitation), _reached(offered, trouble)),
         ConsentLine("what", "What will run here", _what(offered)),
+        ConsentLine("files", "What it may write", _files(offered)),
         ConsentLine("sent", "What is sent", _sent(invitation)),
         ConsentLine("cpu", "What it costs", _cost(offered)),
         ConsentLine("you", "Who decides", _DECIDES),
@@ -98,6 +100,13 @@ def _what(offered: OfferedServer | None) -> str:
         )
     lines = [f"{title.capitalize()}: {value}" for title, value in offered.runs.words().items()]
     return "\n".join([*lines, "You are asked again before anything else runs here."])
+
+
+def _files(offered: OfferedServer | None) -> str:
+    if offered is None:
+        return "Not known yet."
+    words = writing_words(offered.unconfined)
+    return words if offered.unconfined else f"{words} It can read what you can read, and use the network."
 
 
 def _sent(invitation: Invitation) -> str:

@@ -75,10 +75,13 @@ class SavedInvitations:
 
     def agree(self, invitation: Invitation, digest: str, always: bool) -> None:
         """Let a server run one thing more here, and, or from now on no longer, whatever it names."""
-        digests = [one for one in self.agreement(invitation).digests if one != digest]
+        before = self.agreement(invitation)
+        digests = [one for one in before.digests if one != digest]
         digests += [digest] if digest else []
-        self._folder.mkdir(parents=True, exist_ok=True)
         now = Agreement(always=always, digests=digests[-_MOST_AGREED:])
+        if now == before:  # a confined client that starts over can't write it again
+            return
+        self._folder.mkdir(parents=True, exist_ok=True)
         write_private(self.agreement_path(invitation), now.to_json().encode())
 
     def all(self) -> list[Invitation]:
