@@ -124,10 +124,10 @@ def _cost(offered: OfferedServer | None) -> str:
     cores = offered.cores if offered is not None else 0
     runs = offered.runs if offered is not None else None
     if runs is not None and runs.workers:
-        # No worker is without an environment.
-        workers = min(runs.workers, runs.num_envs)
+        # No worker is without an environment, and there is none beyond the cores.
+        workers = min(runs.workers, runs.num_envs, cores)
         beside = plural(workers, "one more for its environments", "{n} more for its environments")
-        busy = plural(min(workers, cores), "about one", "up to {n}")
+        busy = plural(workers, "about one", "up to {n}")
         return (
             f"One process in the background, and {beside}: "
             f"while they play, {busy} of this computer's {cores} cores."

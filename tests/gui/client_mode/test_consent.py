@@ -84,7 +84,7 @@ def test_it_says_how_many_processes_run_here() -> None:
     more = "more for its environments"
     assert f"3 {more}: while they play, up to 3 of this computer's 8 cores" in cost(3, 4, 8)
     assert f"one {more}" in cost(9, 1, 8), "none without an environment"
-    assert f"64 {more}: while they play, up to 2" in cost(64, 64, 2)
+    assert f"2 {more}: while they play, up to 2" in cost(64, 64, 2)
 
 
 class _Asked:
