@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from soulsgui.cli.inviting import take_up
 from soulsgui.cli.joined import agree, clock_words, join_text, state_words, until_words
 from soulsgui.cli.parser import parse
 from soulsgui.config.paths import Folders
@@ -79,11 +80,20 @@ def test_a_join_is_told_in_a_few_lines() -> None:
 
 def test_what_is_asked_is_told_whole() -> None:
     told = join_text(status(state="waiting", asks=ASKS)).splitlines()
-    assert told[-3:] == [
+    assert told[-4:] == [
         "  environment: my_game:My-v0 × 2",
         "  called when it fails: my_game:start",
         "  imported: my_game",
+        "  what it may write: Files in a folder of its own alone, and devices, such as graphics and sound.",
     ]
+
+
+def test_what_can_t_be_kept_to_a_folder_is_told() -> None:
+    words = "  what it may write: Files, wherever you may write yourself. Only Linux can keep it to a folder."
+    for asks in (None, ASKS):
+        given = status(state="waiting", asks=asks, unconfined="Only Linux can keep it to a folder.")
+        assert words in join_text(given).splitlines()
+    assert "may write" not in join_text(status(state="online"))
 
 
 class Terminal(io.StringIO):
@@ -125,6 +135,23 @@ def test_who_joins_is_asked_in_a_terminal_and_else_the_client_waits(
     assert saved.agreement(asking) == (agreed or Agreement())
     told = capsys.readouterr().out
     assert ("environment: my_game:My-v0 × 2" in told) is (typed is not None)
+    assert ("what it may write: Files" in told) is (typed is not None)
+
+
+def test_a_confined_client_that_starts_over_has_nothing_to_write(tmp_path: Path) -> None:
+    folders, asking = Folders(tmp_path, tmp_path), invitation()
+    saved, file = SavedInvitations(folders), tmp_path / "x.soulsgui"
+    asking.save(file)
+
+    def begin() -> list[int]:
+        arguments = parse(["client", str(file), "--trust", "--config-dir", str(tmp_path)])
+        assert take_up(arguments) == asking
+        agree(arguments, saved, asking)
+        return [
+            path.stat().st_ino for path in (saved.path_of(asking.server_id), saved.agreement_path(asking))
+        ]
+
+    assert begin() == begin()
 
 
 def test_an_agreement_is_with_one_server_whatever_id_another_one_states(tmp_path: Path) -> None:

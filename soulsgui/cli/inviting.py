@@ -98,7 +98,10 @@ def take_up(arguments: Arguments) -> Invitation:
     saved = SavedInvitations(folders_of(arguments))
     path = saved.path_of(invitation.server_id)
     is_file = os.path.isfile(word)  # noqa: PTH113 - a Path raises where a link is too long for a name
-    if not (is_file and path.exists() and path.samefile(word)):
+    kept = None
+    with contextlib.suppress(UsageError):
+        kept = Invitation.load(path)
+    if kept != invitation:  # a confined client that starts over can't write it again
         try:
             saved.keep(invitation)
         except OSError as error:

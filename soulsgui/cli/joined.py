@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from soulsgui.cli.output import answer, execution_text, say, yes
+from soulsgui.cli.output import answer, execution_text, folders_of, say, yes
 from soulsgui.cli.parser import Arguments
 from soulsgui.cli.remote import RunnerClient, join_of, wait_for_end
 from soulsgui.config.errors import nearest
@@ -18,10 +18,12 @@ from soulsgui.runner.services.outcome import duration_words
 from soulsgui.runner.status_text import count_words, return_words
 from soulsgui.wire.control import ClientStatus, ServiceStatus, Status
 from soulsgui.wire.control.states import CLIENT, Situation, situation
+from soulsgui.wire.messages.owner import writing_words
 
 if TYPE_CHECKING:
     from soulsgui.runner.join.servers import SavedInvitations
     from soulsgui.wire.invitation import Invitation
+    from soulsgui.wire.messages.server_config import Execution
 
 _DURATION = re.compile(r"(\d+(?:\.\d+)?) ?(s|min|m|h)")
 _SECONDS = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
@@ -74,8 +76,10 @@ def agree(arguments: Arguments, saved: "SavedInvitations", invitation: "Invitati
 
     Where nobody can answer, or the server doesn't now, the client waits for an agreement: `join agree`.
     """
+    from soulsgui.runner.join.player import unconfined
     from soulsgui.runner.join.servers import examined
     from soulsgui.wire.control import OfferedServer, SavedServer
+    from soulsgui.wire.messages.owner import ClientFolder, read_rules
 
     if arguments.trust:
         saved.agree(invitation, "", always=True)
@@ -86,10 +90,16 @@ def agree(arguments: Arguments, saved: "SavedInvitations", invitation: "Invitati
     offered = examined(blank, invitation, saved.agreement(invitation), threading.Event())
     if offered.runs is None or offered.agreed:
         return
-    say(f"{invitation.server_name} wants to run on this computer:\n{execution_text(offered.runs)}")
+    rules = read_rules(ClientFolder(folders_of(arguments).client).rules)
+    asked = _asked(offered.runs, unconfined(rules))
+    say(f"{invitation.server_name} wants to run on this computer:\n{asked}")
     if not yes("Run it here?"):
         raise UsageError("You have not agreed: nothing runs here.")
     saved.agree(invitation, offered.runs.digest, always=False)
+
+
+def _asked(execution: "Execution", unconfined: str) -> str:
+    return execution_text(execution, what_it_may_write=writing_words(unconfined))
 
 
 def duration_s(words: str) -> float:
@@ -140,12 +150,13 @@ def _stop(_arguments: Arguments, runner: RunnerClient) -> int:
 def _agree(arguments: Arguments, runner: RunnerClient) -> int:
     server_id = runner.command("servers.list")["chosen"]  # whom the answer is for
     found = _status(runner)
-    asks = found.clients[0].asks if found.clients else None
+    client = found.clients[0] if found.clients else ClientStatus(id="", name="")
+    asks = client.asks
     if asks is None and not arguments.trust:
         say("the server asks for nothing")
         return 0
     if asks is not None:
-        say(f"{found.server.name} wants to run on this computer:\n{execution_text(asks)}")
+        say(f"{found.server.name} wants to run on this computer:\n{_asked(asks, client.unconfined)}")
     if not arguments.trust and not yes("Run it here?"):
         raise UsageError("You have not agreed: nothing of it runs here.")
     digest = asks.digest if asks is not None else ""
@@ -202,9 +213,11 @@ def join_text(status: Status) -> str:
     where = f" ({', '.join(place)})" if place else ""
     lines = [f"{name} helps {helped}{where}", f"  {state_words(status)}"]
     if client is not None and client.asks is not None:
-        return "\n".join(map(printable, lines)) + f"\n{execution_text(client.asks)}"
+        return "\n".join(map(printable, lines)) + f"\n{_asked(client.asks, client.unconfined)}"
     if client is not None and client.env_id:
         lines.append(f"  {_figures(client)}")
+    if client is not None and client.unconfined:
+        lines.append(f"  what it may write: {writing_words(client.unconfined)}")
     told = [client.error if client is not None else "", server.error]
     lines += [f"  {words}" for words in dict.fromkeys(told) if words]
     return "\n".join(printable(line) for line in lines)

@@ -54,9 +54,10 @@ def warn_without_effect(keys: Collection[str], algorithm: Callable[[], str]) -> 
             say(words, sys.stderr)
 
 
-def execution_text(execution: "Execution") -> str:
-    """Return what a server or a run executes, a line for each part of it."""
-    return "\n".join(f"  {title}: {value}" for title, value in execution.words().items())
+def execution_text(execution: "Execution", **more: str) -> str:
+    """Return what a server or a run executes, and more about it, a line for each part."""
+    told = execution.words() | more
+    return "\n".join(f"  {title.replace('_', ' ')}: {value}" for title, value in told.items())
 
 
 def yes(question: str) -> bool:

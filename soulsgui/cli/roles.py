@@ -3,6 +3,7 @@
 import contextlib
 import gc
 import json
+import logging
 import os
 import re
 import signal
@@ -20,15 +21,19 @@ from soulsgui.cli.parser import Arguments
 from soulsgui.config.paths import Folders, RunFolder
 from soulsgui.errors import SoulsGuiError, UsageError
 from soulsgui.system import (
+    confine,
     has_screen,
     is_loopback,
     kill_descendants,
     new_session_kwargs,
     stop_signals,
     terminate_group,
+    why_not_confined,
 )
 from soulsgui.wire.connection import Address
 from soulsgui.wire.keys import check_client_name, inference_number, name_of_machine
+
+logger = logging.getLogger(__name__)
 
 _LARGEST_RATE = 1e6
 
@@ -184,8 +189,19 @@ def client(arguments: Arguments) -> int:
 
 
 def _play(arguments: Arguments, name: str, address: Address, start_anew: Callable[[], None] | None) -> int:
+    from soulsgui.process import setup_logging
+    from soulsgui.wire.messages.owner import ClientFolder, read_rules
+
+    owner = ClientFolder(arguments.state_dir) if arguments.state_dir is not None else None
+    if arguments.agreement is not None:
+        folder = owner or ClientFolder(folders_of(arguments).client)
+        if not read_rules(folder.rules).writes_anywhere:
+            # Before the libraries of the client begin threads, which would be free.
+            confine(folder.writable)
+            setup_logging()
+            if not why_not_confined():
+                logger.info("what runs here may write in %s alone, by its owner's rules", folder.writable)
     from soulsgui.sampling.client import ClientOptions, run_client
-    from soulsgui.wire.messages.owner import ClientFolder
 
     options = ClientOptions(
         num_envs=arguments.num_envs,
@@ -194,7 +210,6 @@ def _play(arguments: Arguments, name: str, address: Address, start_anew: Callabl
         inference=arguments.inference,
         agreement=arguments.agreement,
     )
-    owner = ClientFolder(arguments.state_dir) if arguments.state_dir is not None else None
     return run_client(address, name, options, owner, start_anew)
 
 

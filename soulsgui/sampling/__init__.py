@@ -1,7 +1,8 @@
 """A game PC's side: environments are stepped, samples are sent, weights come in.
 
-Offers connectors, and the sampling processes of a Python program, imported when they are asked for: a
-client's process needs neither; and what connectors raise while the server does not answer, or refuses.
+Offers connectors, the sampling processes of a Python program, and the mark of a restart hook, imported when
+they are asked for: a client's process seldom needs any; and what connectors raise while the server does not
+answer, or refuses.
 """
 
 from typing import TYPE_CHECKING
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from soulsgui.modes.asynchronous.sync_model import SyncModel
     from soulsgui.sampling.connectors.dqn import DQNConnector
     from soulsgui.sampling.connectors.ppo import PPOConnector
+    from soulsgui.sampling.environment import restart_hook
 
 __all__ = [
     "ActorManager",
@@ -27,6 +29,7 @@ __all__ = [
     "SimpleStepProcessorConfig",
     "SyncModel",
     "actor_stats_fmt",
+    "restart_hook",
 ]
 
 __getattr__ = lazily(
@@ -40,5 +43,6 @@ __getattr__ = lazily(
         "SimpleStepProcessorConfig": "modes.asynchronous.config",
         "SyncModel": "modes.asynchronous.sync_model",
         "actor_stats_fmt": "modes.asynchronous.actors",
+        "restart_hook": "sampling.environment",
     },
 )

@@ -65,13 +65,14 @@ class ClientOptions:
     making: Callable[[], AbstractContextManager[None]] = nullcontext
 
 
-def within_memory(settings: Mapping[str, Any], memory: int) -> dict[str, Any]:
-    """Return a server's settings with no more memory than a computer with so many bytes can spare."""
+def within_means(settings: Mapping[str, Any], memory: int, cores: int) -> dict[str, Any]:
+    """Return a server's settings with no more memory (bytes) and processes than a computer can spare."""
     half = memory // 2
     asked = settings["client.max_memory"]
     return dict(settings) | {
         "client.max_memory": half if asked is None else min(asked, half),
         "client.buffer_bytes": min(settings["client.buffer_bytes"], half // 4),
+        "client.workers": min(settings["client.workers"], cores),
     }
 
 
@@ -258,12 +259,11 @@ class Client:
         return True
 
     def _bounded(self, config: ServerConfig) -> ServerConfig:
-        """Return a run with no more memory than the owner of an invited computer can spare."""
+        """Return a run that takes no more than the owner of an invited computer can spare."""
         if self._options.agreement is None:
             return config
-        return config.model_copy(
-            update={"settings": within_memory(config.settings, psutil.virtual_memory().total)}
-        )
+        settings = within_means(config.settings, psutil.virtual_memory().total, os.cpu_count() or 1)
+        return config.model_copy(update={"settings": settings})
 
     def _environment(self, config: ServerConfig) -> Environment:
         options = self._options

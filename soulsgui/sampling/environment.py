@@ -5,7 +5,7 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 from soulsgui.environments.make import BROKEN, make_vector, named
 from soulsgui.environments.spaces import SpacesSpec, spaces_words
@@ -20,6 +20,33 @@ Playable = WatchedStepper | SpreadStepper
 _LATER_S = 5.0
 
 logger = logging.getLogger(__name__)
+
+Hook = TypeVar("Hook", bound=Callable[[], object])
+_MARK = "soulsgui_restart_hook"
+
+
+def restart_hook(function: Hook) -> Hook:
+    """Mark a function as one that `client.restart_hook` may name: no other is called.
+
+    Args:
+        function: Takes no arguments; starts a game anew, for instance.
+
+    Returns:
+        The function itself.
+    """
+    setattr(function, _MARK, True)
+    return function
+
+
+def _find_hook(path: str) -> Callable[[], object]:
+    hook = named(path, "client.restart_hook")
+    # A mock, say, has every attribute that it is asked for.
+    if getattr(hook, _MARK, None) is not True:
+        raise EnvironmentCheckError(
+            f"{path} is not marked as a hook, so it is not called.",
+            "Put @soulsgui.sampling.restart_hook in front of it, if it is meant for client.restart_hook.",
+        )
+    return hook
 
 
 class Environment:
@@ -57,7 +84,7 @@ class Environment:
         try:
             if self._restart_hook:
                 # Looked up before it is needed in the middle of the night.
-                named(self._restart_hook, "client.restart_hook")
+                _find_hook(self._restart_hook)
             self.stepper = self._make()
             if masked is None:
                 self.stepper.reset()  # tells whether there are masks
@@ -84,7 +111,7 @@ class Environment:
             logger.info("calling %s", self._restart_hook)
             with self.watchdog.inside(f"the hook {self._restart_hook}"):
                 try:
-                    named(self._restart_hook, "client.restart_hook")()
+                    _find_hook(self._restart_hook)()
                 except EnvironmentCheckError:
                     raise
                 except BROKEN as error:

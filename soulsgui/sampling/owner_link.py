@@ -75,6 +75,7 @@ class OwnerLink(threading.Thread):
         self._stop_event = threading.Event()
         self._wake = threading.Event()
         self._trouble = ""
+        folder.state.parent.mkdir(parents=True, exist_ok=True)
         self._look()
 
     @property

@@ -10,6 +10,8 @@ import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
+from soulsgui.sampling import restart_hook
+
 Obs = NDArray[np.float32]
 
 BLOCK = 16 * 2**20
@@ -19,6 +21,7 @@ HOOKED = "BAD_GAMES_HOOKED"
 """Variable that names the file which `start_the_game` lengthens."""
 
 
+@restart_hook
 def start_the_game() -> None:
     """Stands for a restart hook: leaves a mark that it was called."""
     with Path(os.environ[HOOKED]).open("a") as file:

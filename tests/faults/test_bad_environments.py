@@ -145,7 +145,15 @@ def test_a_supervised_client_ends_with_an_error_for_its_runner_to_start_it_again
     assert "time.sleep(100_000)" in beat.error_details
 
 
-def test_a_restart_hook_that_is_not_there_is_told_at_once(play: Play) -> None:
-    playing = play("BadRaises", client__restart_hook="tests.faults.bad_games:start_the_gam")
+@pytest.mark.parametrize(
+    ("hook", "said"),
+    [
+        ("tests.faults.bad_games:start_the_gam", "The nearest known name is start_the_game"),
+        ("faulthandler:disable", "faulthandler:disable is not marked as a hook, so it is not called."),
+        ("unittest.mock:call", "unittest.mock:call is not marked as a hook, so it is not called."),
+    ],
+)
+def test_a_restart_hook_that_is_none_is_told_at_once(play: Play, hook: str, said: str) -> None:
+    playing = play("BadRaises", client__restart_hook=hook)
     assert playing.process.wait(LIMIT_S) == 2
-    assert "The nearest known name is start_the_game" in playing.log.read_text()
+    assert said in playing.log.read_text()

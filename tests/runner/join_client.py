@@ -32,6 +32,7 @@ def main() -> None:
         parser.add_argument(name)
     options = parser.parse_args()
     folder = ClientFolder(Path(options.state_dir))
+    folder.writable.mkdir(exist_ok=True)
     if (folder.root / "crash").exists():
         sys.exit("fake: crash")
     stop = threading.Event()

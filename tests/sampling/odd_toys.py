@@ -1,8 +1,9 @@
-"""`tests.sampling.odd_toys:ToysSlow-v0` can be watched, and `…:ToysHangs-v0` is never made."""
+"""`tests.sampling.odd_toys:ToysSlow-v0` can be watched, `ToysHangs-v0` never made, `ToysWrites-v0` writes."""
 
 import itertools
 import threading
 import time
+from pathlib import Path
 from typing import Any
 
 import gymnasium
@@ -34,6 +35,14 @@ class Hangs(Counter):
         threading.Event().wait()
 
 
-for name, made in {"ToysSlow-v0": Slow, "ToysHangs-v0": Hangs}.items():
+class Writes(Counter):
+    """A `Counter` that writes a file where it is told to."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__()
+        Path(path).write_text("written")
+
+
+for name, made in {"ToysSlow-v0": Slow, "ToysHangs-v0": Hangs, "ToysWrites-v0": Writes}.items():
     if name not in gymnasium.registry:
         gymnasium.register(name, entry_point=made)

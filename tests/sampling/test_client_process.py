@@ -17,12 +17,12 @@ import soulsgui
 from soulsgui.environments import imports
 from soulsgui.errors import ClientRegistrationError, NotAgreedError, SoulsGuiError
 from soulsgui.policies.specs import TorchPolicySpec
-from soulsgui.sampling.client import ClientOptions, within_memory
-from soulsgui.system import write_private
+from soulsgui.sampling.client import ClientOptions, within_means
+from soulsgui.system import why_not_confined, write_private
 from soulsgui.wire.connection import Address
 from soulsgui.wire.keys import Keys
 from soulsgui.wire.messages.heartbeat import Heartbeat
-from soulsgui.wire.messages.owner import Agreement, ClientReport
+from soulsgui.wire.messages.owner import Agreement, ClientReport, Rules
 from soulsgui.wire.messages.server_config import LONGEST_EXECUTION, Execution, ServerConfig
 from tests.faults.server import faulty_server
 from tests.faults.waiting import LIMIT_S, until
@@ -248,22 +248,25 @@ def test_whoever_is_trusted_runs_whatever_it_names(
     assert "There is no environment" in client.failure.message
 
 
-def test_the_memory_that_a_server_may_ask_for_is_what_a_computer_can_spare() -> None:
-    least = {"client.max_memory": None, "client.buffer_bytes": 2**20, "seed": 1}
-    assert within_memory(least, 2**33) == least | {"client.max_memory": 2**32}
-    told = within_memory({"client.max_memory": 2**50, "client.buffer_bytes": 2**50}, 2**33)
-    assert told == {"client.max_memory": 2**32, "client.buffer_bytes": 2**30}
-    small = {"client.max_memory": 2**28, "client.buffer_bytes": 2**20}
-    assert within_memory(small, 2**33) == small
+def test_what_a_server_may_take_is_what_a_computer_can_spare() -> None:
+    least = {"client.max_memory": None, "client.buffer_bytes": 2**20, "client.workers": 0, "seed": 1}
+    assert within_means(least, 2**33, 2) == least | {"client.max_memory": 2**32}
+    greedy = {"client.max_memory": 2**50, "client.buffer_bytes": 2**50, "client.workers": 12}
+    spared = {"client.max_memory": 2**32, "client.buffer_bytes": 2**30, "client.workers": 2}
+    assert within_means(greedy, 2**33, 2) == spared
+    small = {"client.max_memory": 2**28, "client.buffer_bytes": 2**20, "client.workers": 2}
+    assert within_means(small, 2**33, 2) == small
 
 
 class _OwnedClient:
     """The process of a client in client mode, and its owner."""
 
-    def __init__(self, folder: Path, address: Address) -> None:
+    def __init__(self, folder: Path, address: Address, *words: str) -> None:
         self.folder = OwnersFolder(folder)
         self.log = folder / "client.log"
-        self.process = started_client(folder, address, "--num-envs", str(ENVS), "--state-dir", str(folder))
+        self.process = started_client(
+            folder, address, "--num-envs", str(ENVS), "--state-dir", str(folder), *words
+        )
 
     @property
     def report(self) -> ClientReport | None:
@@ -322,6 +325,42 @@ def test_the_owner_pauses_at_once_and_after_the_episode_and_the_stricter_wish_wi
         assert beat().env_steps == paused.beat.env_steps
         last = client.report
         assert (last.farewell, last.beat.leaving) == ("the server asked it to stop", True)
+
+
+@pytest.mark.allow_warnings
+@pytest.mark.skipif(why_not_confined() != "", reason=why_not_confined())
+@pytest.mark.parametrize("workers", [0, 1])
+def test_what_a_server_has_a_client_run_writes_in_one_folder_alone_unless_its_owner_allows_more(
+    redis_address: Address, tmp_path: Path, workers: int
+) -> None:
+    path, folder, outside = tmp_path / "agreed.json", tmp_path / "client", tmp_path / "written"
+    write_private(path, Agreement(always=True).to_json().encode())
+    trainer = FreeTrainer(
+        redis_address, env__id="tests.sampling.odd_toys:ToysWrites-v0", client__workers=workers
+    )
+
+    def played(run: str, writes: Path) -> _OwnedClient:
+        trainer.settings["env.kwargs"] = {"path": str(writes)}
+        trainer.begin_run(run)
+        trainer.publish(1)
+        return _OwnedClient(folder, redis_address, "--agreement", str(path))
+
+    try:
+        with closing(played("run-1", outside)) as client:
+            assert client.process.wait(LIMIT_S) != 0
+            assert f"Permission denied: '{outside}'" in client.log.read_text()
+            assert not outside.exists()
+        with closing(played("run-2", client.folder.writable / "written")) as client:
+            trainer.hello()
+            assert (client.folder.writable / "written").exists()
+            threads = [*Path(f"/proc/{client.process.pid}/task").glob("*/status")]
+            assert len(threads) > 1
+            assert all("NoNewPrivs:\t1" in thread.read_text() for thread in threads)
+        write_private(client.folder.rules, Rules(writes_anywhere=True).to_json().encode())
+        with closing(played("run-3", outside)):
+            until(outside.exists, "it writes elsewhere")
+    finally:
+        trainer.close()
 
 
 @pytest.mark.allow_warnings

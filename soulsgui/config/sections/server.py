@@ -115,8 +115,8 @@ class ClientSettings(Section, to_clients=True):
     restart_hook: str = setting(
         "",
         "`module:function`, installed on the clients' computers: called without arguments before an "
-        "environment that failed is made anew, for instance to start the game. It may take "
-        "`client.hang_seconds`.",
+        "environment that failed is made anew, for instance to start the game. It is marked with "
+        "`@soulsgui.sampling.restart_hook`, and may take `client.hang_seconds`.",
         pattern=r"^([A-Za-z_][\w.]*:[A-Za-z_]\w*)?$",
     )
     hang_seconds: Annotated[float, Field(gt=0, le=86_400)] = setting(

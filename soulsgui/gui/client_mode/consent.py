@@ -30,6 +30,7 @@ from soulsgui.gui.widgets.labels import Heading, IconLabel, Label, muted, set_pr
 from soulsgui.wire.control import ApiError, OfferedServer, SavedServer
 from soulsgui.wire.control.states import CLIENT
 from soulsgui.wire.invitation import Invitation, place_words
+from soulsgui.wire.messages.owner import writing_words
 from soulsgui.wire.messages.server_config import Execution
 
 _MOST_PLACES = 3
@@ -63,6 +64,7 @@ def consent_lines(
     lines = [
         ConsentLine("who", "Who asks", _who(invitation), _reached(offered, trouble)),
         ConsentLine("what", "What will run here", _what(offered)),
+        ConsentLine("files", "What it may write", _files(offered)),
         ConsentLine("sent", "What is sent", _SENT),
         ConsentLine("cpu", "What it costs", _cost(offered)),
         ConsentLine("you", "Who decides", _DECIDES),
@@ -105,14 +107,21 @@ def _what(offered: OfferedServer | None) -> str:
     return "\n".join([*lines, "You are asked again before anything else runs here."])
 
 
+def _files(offered: OfferedServer | None) -> str:
+    if offered is None:
+        return "Not known yet."
+    words = writing_words(offered.unconfined)
+    return words if offered.unconfined else f"{words} It can read what you can read, and use the network."
+
+
 def _cost(offered: OfferedServer | None) -> str:
     cores = offered.cores if offered is not None else 0
     runs = offered.runs if offered is not None else None
     if runs is not None and runs.workers:
-        # No worker is without an environment.
-        workers = min(runs.workers, runs.num_envs)
+        # No worker is without an environment, and there is none beyond the cores.
+        workers = min(runs.workers, runs.num_envs, cores)
         beside = plural(workers, "one more for its environments", "{n} more for its environments")
-        busy = plural(min(workers, cores), "about one", "up to {n}")
+        busy = plural(workers, "about one", "up to {n}")
         return (
             f"One process in the background, and {beside}: "
             f"while they play, {busy} of this computer's {cores} cores."

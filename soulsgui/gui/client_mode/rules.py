@@ -1,4 +1,4 @@
-"""When this computer may play: the rules of a good neighbour."""
+"""When this computer may play, and what that may take: the rules of a good neighbour."""
 
 from functools import partial
 from typing import Any, cast
@@ -68,6 +68,11 @@ class RulesRow(QFrame):
         of_cpu = muted(Label("Tak&es the processor", self))
         of_cpu.setBuddy(self.share)
         self.why_idle, self.why_full_screen = muted(ElidedLabel("", self)), muted(ElidedLabel("", self))
+        self.anywhere = QCheckBox("wherever &you may, not in its own folder alone", self)
+        self._anywhere_tip = (
+            "For games that save elsewhere, or run under Steam or Wine. The client is started anew."
+        )
+        may_write = muted(Label("May write files", self))
         title = muted(Label("Plays only while", self))
         self._and = Label("and", self)
         hours = flow(self.hours, self.begin, self._and, self.end, gap_px=6)
@@ -81,8 +86,10 @@ class RulesRow(QFrame):
         grid.addLayout(hours, 2, 1, 1, 2)
         grid.addWidget(of_cpu, 3, 0)
         grid.addWidget(self.share, 3, 1)
+        grid.addWidget(may_write, 4, 0)
+        grid.addWidget(self.anywhere, 4, 1, 1, 2)
         grid.setColumnStretch(2, 1)
-        for box in (self.idle, self.full_screen, self.hours):
+        for box in (self.idle, self.full_screen, self.hours, self.anywhere):
             box.toggled.connect(self._changed)
 
     def _time(self, name: str) -> QTimeEdit:
@@ -111,6 +118,7 @@ class RulesRow(QFrame):
             (self.idle, rules.only_idle),
             (self.full_screen, rules.not_full_screen),
             (self.hours, rules.only_hours),
+            (self.anywhere, rules.writes_anywhere),
         ):
             with QSignalBlocker(box):
                 box.setChecked(on)
@@ -125,10 +133,12 @@ class RulesRow(QFrame):
         offline = why_not(self._feed.connection) or ("" if state is not None else "Not known yet.")
         no_idle = offline or (state.why_not_idle if state is not None else "")
         no_full_screen = offline or (state.why_not_full_screen if state is not None else "")
+        no_anywhere = offline or (state.why_not_confined if state is not None else "")
         for box, why, tip in (
             (self.idle, no_idle, self._idle_tip),
             (self.full_screen, no_full_screen, self._full_screen_tip),
             (self.hours, offline, "By this computer's clock; also over midnight"),
+            (self.anywhere, no_anywhere, self._anywhere_tip),
         ):
             # What is on can always be switched off.
             box.setEnabled(not offline and (not why or box.isChecked()))
@@ -153,6 +163,7 @@ class RulesRow(QFrame):
             begin=_MIDNIGHT.secsTo(self.begin.time()) // 60,
             share=self.share.currentData(),
             end=_MIDNIGHT.secsTo(self.end.time()) // 60,
+            writes_anywhere=self.anywhere.isChecked(),
         )
 
     def _changed(self) -> None:

@@ -2,12 +2,12 @@
 
 from collections.abc import Callable
 
-from PySide6.QtWidgets import QCheckBox, QFormLayout, QLabel, QWidget
+from PySide6.QtWidgets import QCheckBox, QFormLayout, QWidget
 
 from soulsgui.gui.feed import Call, MakeCall
 from soulsgui.gui.widgets.command_button import Words
 from soulsgui.gui.widgets.dialog import FormDialog
-from soulsgui.gui.widgets.labels import muted, wrapped
+from soulsgui.gui.widgets.labels import Label, muted, wrapped
 from soulsgui.wire.messages.server_config import Execution
 
 _CHARACTERS = 70
@@ -41,7 +41,7 @@ class AgreeDialog(FormDialog):
         self.always = QCheckBox(always, self)
         form = QFormLayout()
         for name, value in asks.words().items():
-            form.addRow(muted(QLabel(name.capitalize(), self)), wrapped(value, self, selectable=True))
+            form.addRow(muted(Label(name.capitalize(), self)), wrapped(value, self, selectable=True))
         self.always.setVisible(bool(always))
         if always:
             form.addRow(self.always)

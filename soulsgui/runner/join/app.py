@@ -16,7 +16,7 @@ from soulsgui.process import own_terminal, setup_logging
 from soulsgui.runner.base import BaseRunner
 from soulsgui.runner.join.commands import CHECKS, HANDLERS
 from soulsgui.runner.join.finder import Finder, OwnServer, ServerWatch
-from soulsgui.runner.join.player import OwnerRules, Player
+from soulsgui.runner.join.player import OwnerRules, Player, unconfined
 from soulsgui.runner.join.reports import OwnReturns, Reports
 from soulsgui.runner.join.servers import SavedInvitations, lacks_of
 from soulsgui.system import (
@@ -292,6 +292,7 @@ class ClientRunner(BaseRunner):
             "held": held,
             "held_until": self.owner_rules.hours_begin() if held == "hours" else None,
             "allowed": self.permissions.of_client(self, self.name),
+            "unconfined": unconfined(self.owner_rules.rules) if self.invitation is not None else "",
         }
         if self._server.search.revoked:
             owner |= {"state": ClientState.REVOKED.value, "error": self._server.status.error}

@@ -10,6 +10,7 @@ from soulsgui.runner.api.run_commands import audit, events, hello, shutdown
 from soulsgui.runner.api.server import Check, Handler
 from soulsgui.runner.base import RUNNER
 from soulsgui.runner.join.finder import OwnServer
+from soulsgui.runner.join.player import unconfined
 from soulsgui.runner.join.servers import examined, examined_place, tested, tested_here
 from soulsgui.runner.refusal import Refused
 from soulsgui.runner.run.library import log_lines
@@ -52,10 +53,11 @@ async def _get_rules(runner: "ClientRunner", _params: control.Empty) -> control.
 
 
 async def _set_rules(runner: "ClientRunner", params: control.RulesParams) -> control.RulesState:
-    before = runner.owner_rules.rules.share
-    await asyncio.to_thread(runner.owner_rules.keep, params.rules)
-    if before != params.rules.share and before != "full" and runner.player.wanted:
-        # A process that went behind the others can't come back.
+    before, now = runner.owner_rules.rules, params.rules
+    await asyncio.to_thread(runner.owner_rules.keep, now)
+    takes_more = before.share not in ("full", now.share) or before.writes_anywhere != now.writes_anywhere
+    if takes_more and runner.player.wanted:
+        # A process that went behind the others can't come back, nor can one that is confined get out.
         await runner.player.restart()
     await runner.follow_rules()
     return await asyncio.to_thread(runner.owner_rules.state)
@@ -95,7 +97,10 @@ async def _look(runner: "ClientRunner", params: control.InvitationParams) -> con
     invitation = Invitation.parse(params.invitation)
     known = await asyncio.to_thread(runner.saved.find, invitation.server_id)
     offered = control.OfferedServer(
-        server=_told(invitation), known=known is not None, cores=os.cpu_count() or 1
+        server=_told(invitation),
+        known=known is not None,
+        cores=os.cpu_count() or 1,
+        unconfined=unconfined(runner.owner_rules.rules),
     )
     agreement = await asyncio.to_thread(runner.saved.agreement, invitation)
     return await _in_thread(examined, offered, invitation, agreement)

@@ -14,7 +14,7 @@ from soulsgui.runner.join.reports import Reports
 from soulsgui.runner.refusal import Refused
 from soulsgui.runner.services.service import ServiceSpec
 from soulsgui.runner.services.supervisor import Supervisor
-from soulsgui.system import CannotTell, Presence, can_pin, hold_back, write_private
+from soulsgui.system import CannotTell, Presence, can_pin, hold_back, why_not_confined, write_private
 from soulsgui.wire.connection import Address
 from soulsgui.wire.control import ErrorCode, RulesState, ServiceStatus
 from soulsgui.wire.control.states import CLIENT
@@ -26,6 +26,7 @@ from soulsgui.wire.messages.owner import (
     OwnerState,
     OwnerWish,
     Rules,
+    read_rules,
 )
 
 logger = logging.getLogger(__name__)
@@ -270,13 +271,11 @@ class OwnerRules:
         is_ours: Callable[[int], bool],
         local_time: Callable[[], datetime] = datetime.now,
     ) -> None:
-        self.rules = Rules()
+        self.rules = read_rules(path)
         self._path = path
         self._presence = presence
         self._is_ours = is_ours
         self._local_time = local_time
-        with contextlib.suppress(OSError):
-            self.rules = Rules.read(path.read_bytes()) or Rules()
 
     def keep(self, rules: Rules) -> None:
         """Follow other rules from now on."""
@@ -291,6 +290,7 @@ class OwnerRules:
             why_not_idle=_why_not(self._presence.idle_s),
             why_not_full_screen=_why_not(self._presence.full_screen_pid),
             why_not_one_core="" if can_pin() else "macOS chooses the cores itself.",
+            why_not_confined=why_not_confined(),
         )
 
     def held(self) -> Held:
@@ -320,6 +320,11 @@ class OwnerRules:
     def _is_another_full_screen(self) -> bool:
         pid = self._presence.full_screen_pid()
         return pid is not None and not (pid and self._is_ours(pid))
+
+
+def unconfined(rules: Rules) -> str:
+    """Return why what a server has a client run may write wherever its owner may; empty when it may not."""
+    return "You have allowed it." if rules.writes_anywhere else why_not_confined()
 
 
 def _why_not(ask: Callable[[], object]) -> str:

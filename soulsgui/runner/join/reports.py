@@ -9,6 +9,7 @@ from typing import Any
 from soulsgui.runner.refusal import Refused
 from soulsgui.runner.services.processes import ProcessTree
 from soulsgui.runner.services.service import Health
+from soulsgui.system import read_small
 from soulsgui.telemetry.store import as_history, bucket_width, into_buckets
 from soulsgui.wire import control
 from soulsgui.wire.beats import BeatClock, ClientState, client_state
@@ -43,9 +44,9 @@ class Reports:
             changed_ns = self._folder.state.stat().st_mtime_ns
             if changed_ns == self._seen:
                 return None
-            report = ClientReport.read(self._folder.state.read_bytes())
+            report = ClientReport.read(read_small(self._folder.state))
         except OSError:
-            # There is none yet, or Windows is just replacing it.
+            # There is none yet, Windows is just replacing it, or what runs put another thing in its place.
             return None
         self._seen = changed_ns
         if report is not None:

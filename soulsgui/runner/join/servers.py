@@ -73,8 +73,11 @@ class SavedInvitations:
 
     def agree(self, invitation: Invitation, digest: str, always: bool) -> None:
         """Let a server run one thing more here, and, or from now on no longer, whatever it names."""
+        before = self.agreement(invitation)
+        now = before.with_one_more(digest, always)
+        if now == before:  # a confined client that starts over can't write it again
+            return
         self._folder.mkdir(parents=True, exist_ok=True)
-        now = self.agreement(invitation).with_one_more(digest, always)
         write_private(self.agreement_path(invitation), now.to_json().encode())
 
     def all(self) -> list[Invitation]:

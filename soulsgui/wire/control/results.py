@@ -349,6 +349,7 @@ class OfferedServer(Message):
         runs: What it trains, or trained last, would import, make and call here; None while nobody knows.
         agreed: Whether the owner of this computer agreed to that before.
         cores: Processor cores of this computer.
+        unconfined: Why what runs here may write wherever its owner may; empty where it is kept to a folder.
     """
 
     server: SavedServer
@@ -359,6 +360,7 @@ class OfferedServer(Message):
     runs: Execution | None = None
     agreed: bool = False
     cores: int = 1
+    unconfined: str = ""
 
 
 class ServerTest(Message):
@@ -399,16 +401,18 @@ class RulesState(Message):
     """Result of `rules.get` and `rules.set`.
 
     Attributes:
-        rules: When the client of this computer may play.
+        rules: When the client of this computer may play, and what it may take.
         why_not_idle: Why this system can't tell whether somebody is there; empty when it can.
         why_not_full_screen: Why it can't tell whether a full-screen program runs; empty when it can.
         why_not_one_core: Why it can't keep the client to one core; empty when it can.
+        why_not_confined: Why it can't keep what a server has run here to one folder; empty when it can.
     """
 
     rules: Rules
     why_not_idle: str = ""
     why_not_full_screen: str = ""
     why_not_one_core: str = ""
+    why_not_confined: str = ""
 
 
 class RejectList(Message):

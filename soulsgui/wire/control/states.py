@@ -125,6 +125,8 @@ class ClientStatus(ClientProgress):
         lacks: In client mode: what the server needs and this computer has not.
         asks: In client mode: what the server wants to run here, once the owner agrees (`servers.agree`); None
             while nothing waits for that.
+        unconfined: In client mode, for a server that invited: why what runs may write wherever its owner may;
+            empty where it is kept to a folder.
         share: In client mode: which part of all that the trainer receives is of this computer, 0 to 1; None
             while it plays nothing or nobody has told.
         invited: When it was invited, seconds since the epoch; None for one that was not.
@@ -152,6 +154,7 @@ class ClientStatus(ClientProgress):
     remote: bool = False
     lacks: list[MissingRequirement] = Field(default_factory=list)
     asks: Execution | None = None
+    unconfined: str = ""
     share: float | None = None
     invited: float | None = None
     invited_again: bool = False

@@ -1,10 +1,11 @@
 """What the runner of client mode and its client tell each other: files in one folder, so that the owner's
 wishes are heard also while the server is away.
 
-The runner writes `wish.json` and `runner.json`, the client writes `state.json`. `pause.json` is the runner's
-own: the owner's pause outlives it there.
+The runner writes `wish.json` and `runner.json`, the client writes `state.json`, which alone lies where it can
+write once it is confined. `pause.json` is the runner's own: the owner's pause outlives it there.
 """
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -28,7 +29,7 @@ IDLE_AFTER_S = 300.0  # nobody is at a computer that has not been used for so lo
 
 
 class Rules(Message):
-    """When the client of this computer may play.
+    """When the client of this computer may play, and what it may take.
 
     Attributes:
         only_idle: Only while nobody is at the computer.
@@ -37,6 +38,7 @@ class Rules(Message):
         begin: The first of them, local time.
         share: How much of the processor it may take.
         end: The second; before the first it is one of the next day, and equal to it the whole day is meant.
+        writes_anywhere: Whether what a server has it run may write files wherever its owner may.
     """
 
     only_idle: bool = False
@@ -45,6 +47,7 @@ class Rules(Message):
     begin: Minute = 22 * 60
     end: Minute = 8 * 60
     share: Share = "full"
+    writes_anywhere: bool = False
 
     def in_hours(self, minute: int) -> bool:
         """Whether a time of day (minutes since midnight) is one at which it may play."""
@@ -53,6 +56,20 @@ class Rules(Message):
         if self.begin < self.end:
             return self.begin <= minute < self.end
         return minute >= self.begin or minute < self.end
+
+
+def read_rules(path: Path) -> Rules:
+    """Return the rules that were kept; where the file is missing or damaged, those of the beginning."""
+    with suppress(OSError):
+        return Rules.read(path.read_bytes()) or Rules()
+    return Rules()
+
+
+def writing_words(unconfined: str) -> str:
+    """Say what may be written here: `unconfined` is why that isn't kept to one folder, empty where it is."""
+    if unconfined:
+        return f"Files, wherever you may write yourself. {unconfined}"
+    return "Files in a folder of its own alone, and devices, such as graphics and sound."
 
 
 LOOK_EVERY_S = 0.2  # how often the client looks for a wish
@@ -73,7 +90,8 @@ class ClientFolder:
         self.wish = root / "wish.json"  # what the owner wants: an `OwnerWish`
         self.pause = root / "pause.json"  # the owner's pause: an `OwnerPause`; none while there is no file
         self.rules = root / "rules.json"  # when the client holds back by itself: `Rules`
-        self.state = root / "state.json"  # what the client says of itself: a `ClientReport`
+        self.writable = root / "writable"  # the one folder in which a confined client can write
+        self.state = self.writable / "state.json"  # what the client says of itself: a `ClientReport`
         # Which process the runner is: a `system.ProcessIdentity`. Without a living one nobody plays on.
         self.runner = root / "runner.json"
         self.server_address = root / "server.json"  # address and password of the server to play for

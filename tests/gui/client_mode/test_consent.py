@@ -36,15 +36,18 @@ def test_it_says_who_asks_what_runs_what_is_sent_what_it_costs_and_who_decides()
     offered = OFFERED.model_copy(update={"address": "192.168.1.5:6379", "round_trip_s": 0.0031})
     said = words(offered)
     assert consent_title(INVITATION) == "Help atelier train?"
-    assert list(said) == ["who", "what", "sent", "cpu", "you"]
+    assert list(said) == ["who", "what", "files", "sent", "cpu", "you"]
     assert "atelier, at 192.168.1.5:6379, [fd00::5]:6379, atelier:6379 and 1 more address" in said["who"]
     assert "knows this computer as gamer-01. It answers at 192.168.1.5:6379, in 3 ms" in said["who"]
     assert said["what"].startswith("Environment: Toy-v0 × 4")
+    assert said["files"].startswith("Files in a folder of its own alone")
+    free = words(offered.model_copy(update={"unconfined": "Only Linux can keep it to a folder."}))
+    assert free["files"] == "Files, wherever you may write yourself. Only Linux can keep it to a folder."
     assert "warnings and errors" in said["sent"]
     assert "No files" in said["sent"]
     assert "it is not encrypted, and nothing proves that it is this server" in said["sent"]
     pinned = INVITATION.model_copy(update={"pin": "0" * 64})
-    assert consent_lines(pinned, offered)[2].words.endswith("it is encrypted.")
+    assert consent_lines(pinned, offered)[3].words.endswith("it is encrypted.")
     assert "one of this computer's 8 cores" in said["cpu"]
     assert "pause it at any time" in said["you"]
 
@@ -81,7 +84,7 @@ def test_it_says_how_many_processes_run_here() -> None:
     more = "more for its environments"
     assert f"3 {more}: while they play, up to 3 of this computer's 8 cores" in cost(3, 4, 8)
     assert f"one {more}" in cost(9, 1, 8), "none without an environment"
-    assert f"64 {more}: while they play, up to 2" in cost(64, 64, 2)
+    assert f"2 {more}: while they play, up to 2" in cost(64, 64, 2)
 
 
 class _Asked:

@@ -241,7 +241,7 @@ def test_another_address_is_taken_at_once_where_the_server_is_and_else_when_conf
 
 
 def _rules(**change: Any) -> dict[str, Any]:
-    rules = dict.fromkeys(("only_idle", "not_full_screen", "only_hours"), False)
+    rules = dict.fromkeys(("only_idle", "not_full_screen", "only_hours", "writes_anywhere"), False)
     return rules | {"begin": 1320, "end": 480, "share": "full"} | change
 
 
@@ -258,6 +258,10 @@ def test_a_changed_rule_is_sent_with_all_the_others_and_a_refused_one_goes_back(
     rules.end.setTime(QTime(7, 30))
     assert fake.sent[-1].params == {"rules": _rules(only_hours=True, end=450)}
     fake.sent[-1].call.answer({"rules": _rules(only_hours=True, end=450)})
+    rules.anywhere.click()
+    assert fake.sent[-1].params == {"rules": _rules(only_hours=True, end=450, writes_anywhere=True)}
+    fake.sent[-1].call.answer({"rules": _rules(only_hours=True, end=450, writes_anywhere=True)})
+    assert rules.anywhere.isChecked()
     rules.full_screen.click()
     fake.sent[-1].call.refuse(refusal("The disk is full."))
     assert not rules.full_screen.isChecked()
@@ -268,9 +272,11 @@ def test_a_rule_that_can_t_be_followed_here_is_off_with_its_reason(played: Playe
     page, fake, _ = played
     rules, why = page.rules, "xprintidle is not installed."
     known = {"rules": _rules(), "why_not_idle": why, "why_not_one_core": "Not on macOS."}
+    known["why_not_confined"] = "Only Linux can keep it to a folder."
     fake.sent_of("rules.get")[-1].call.answer(known)
     assert (rules.idle.isEnabled(), rules.full_screen.isEnabled()) == (False, True)
     assert rules.why_idle.text() == rules.idle.toolTip() == why
+    assert (rules.anywhere.isEnabled(), rules.anywhere.toolTip()) == (False, known["why_not_confined"])
     one_core = rules.share.model().index(2, 0)
     assert not rules.share.model().flags(one_core) & Qt.ItemFlag.ItemIsEnabled
     rules.share.setCurrentIndex(1)

@@ -40,6 +40,7 @@ class _Desk:
             client="c", instance=instance, counter=self.counter, phase=phase, env_steps_per_s=20.0, **plays
         )
         report = ClientReport(beat=beat, grant=grant, wish=wish, remote=remote)
+        self.folder.writable.mkdir(exist_ok=True)
         self.folder.state.write_text(report.to_json())
         # Files of one moment differ in nothing else.
         os.utime(self.folder.state, ns=(self.counter, self.counter))

@@ -10,8 +10,8 @@ import pytest
 
 from soulsgui.config.paths import Folders
 from soulsgui.runner.join.app import ClientRunner
-from soulsgui.runner.join.player import OwnerRules
-from soulsgui.system import CannotTell, Presence
+from soulsgui.runner.join.player import OwnerRules, unconfined
+from soulsgui.system import CannotTell, Presence, why_not_confined
 from soulsgui.wire.connection import Address
 from soulsgui.wire.messages.owner import IDLE_AFTER_S, Rules
 from tests.runner.joining import NAME, client, comes_to_be, service
@@ -152,6 +152,20 @@ async def test_the_client_waits_only_while_somebody_is_there_its_game_may_fill_t
     assert (client(runner).state, client(runner).wish) == ("paused", "pause")
     await call(runner, "clients.resume", client=NAME)
     await comes_to_be(runner, "online")
+
+
+async def test_where_the_client_may_write_is_another_with_a_new_start(runner: ClientRunner) -> None:
+    first = service(runner).pid
+    state = await call(runner, "rules.set", rules={"writes_anywhere": True})
+    assert state["rules"]["writes_anywhere"]
+    assert state["why_not_confined"] == why_not_confined()
+    second = service(runner).pid
+    assert second != first
+    assert unconfined(runner.owner_rules.rules) == "You have allowed it."
+    assert client(runner).unconfined == "", "this computer's own server may do anything"
+    await call(runner, "rules.set", rules={"only_idle": True})
+    assert service(runner).pid not in (first, second)
+    assert unconfined(runner.owner_rules.rules) == why_not_confined()
 
 
 async def test_the_client_goes_behind_other_programs_and_back_by_a_new_start(runner: ClientRunner) -> None:
