@@ -31,10 +31,10 @@ from soulsgui.sampling.watchdog import Watchdog, limits_of
 from soulsgui.system import kill_descendants
 from soulsgui.training.checkpoint import Checkpoint, Tensors, UnsavedError, manifest_of, write_checkpoint
 from soulsgui.training.evaluations import Schedule
-from soulsgui.training.publisher import TrainingPosition, published_header
+from soulsgui.training.publisher import TrainingPosition
 from soulsgui.training.status import Rows, StateReporter
 from soulsgui.wire.beats import own_instance
-from soulsgui.wire.codec import CodecError, WeightsHeader, unpack_weights
+from soulsgui.wire.codec import CodecError, WeightsHeader, published_header, unpack_weights
 from soulsgui.wire.connection import AWAY, Address, Link, Stopped
 from soulsgui.wire.keys import EVALUATOR, TELEMETRY, TRAINER, Keys
 from soulsgui.wire.manifest import read_manifest
