@@ -34,13 +34,14 @@ from soulsgui.training.evaluations import Schedule
 from soulsgui.training.publisher import TrainingPosition
 from soulsgui.training.status import Rows, StateReporter
 from soulsgui.wire.beats import own_instance
-from soulsgui.wire.codec import CodecError, WeightsHeader, published_header, unpack_weights
+from soulsgui.wire.codec import CodecError, WeightsHeader, unpack_weights
 from soulsgui.wire.connection import AWAY, Address, Link, Stopped
 from soulsgui.wire.keys import EVALUATOR, TELEMETRY, TRAINER, Keys
 from soulsgui.wire.manifest import read_manifest
 from soulsgui.wire.messages.metrics import evaluation_row, evaluation_values
 from soulsgui.wire.messages.node import NodePhase, NodeState, Verdict
 from soulsgui.wire.messages.server_config import OFF_POLICY, ServerConfig, family_of
+from soulsgui.wire.published import published_header
 
 logger = logging.getLogger(__name__)
 

@@ -32,7 +32,6 @@ from soulsgui.telemetry.recorder import Recorder, TrainerRow, as_messages
 from soulsgui.telemetry.store.writer import EpisodeRecord
 from soulsgui.telemetry.streams import BATCH_ENTRIES, EpisodeStreams, MetricsStream
 from soulsgui.wire.beats import own_instance
-from soulsgui.wire.codec import published_header
 from soulsgui.wire.connection import AWAY, Address, Link, Stopped
 from soulsgui.wire.group_reader import Entry
 from soulsgui.wire.keys import EVALUATOR, TELEMETRY, TRAINER, Keys
@@ -41,6 +40,7 @@ from soulsgui.wire.messages.metrics import EVALUATION_RETURN, AttemptRow
 from soulsgui.wire.messages.node import NodePhase, NodeState, Verdict
 from soulsgui.wire.messages.server_config import ServerConfig
 from soulsgui.wire.messages.session import Grant
+from soulsgui.wire.published import published_header
 
 logger = logging.getLogger(__name__)
 

@@ -34,13 +34,13 @@ from soulsgui.training.learners.rounds import RoundLearner
 from soulsgui.training.learners.vtrace import VTraceLearner
 from soulsgui.training.status import QUIET_END, IsSet, Observes, StateReporter, Stopwatch
 from soulsgui.wire.beats import own_instance
-from soulsgui.wire.codec import published_header
 from soulsgui.wire.connection import AWAY, Address, Stopped
 from soulsgui.wire.keys import TRAINER
 from soulsgui.wire.manifest import MANIFEST, CheckpointKind, ScoredBy
 from soulsgui.wire.messages.metrics import AttemptRow
 from soulsgui.wire.messages.node import NodePhase, NodeState
 from soulsgui.wire.messages.server_config import algorithm_name
+from soulsgui.wire.published import published_header
 
 logger = logging.getLogger(__name__)
 

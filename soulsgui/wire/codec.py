@@ -5,24 +5,16 @@ header and safetensors behind it.
 """
 
 import hashlib
-import logging
 import math
 import struct
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
-from typing import TYPE_CHECKING, Any, get_origin
+from typing import Any, get_origin
 
 import msgpack
 import numpy as np
 import safetensors.numpy
 from numpy.typing import NDArray
-
-from soulsgui.wire.keys import Keys
-
-if TYPE_CHECKING:
-    import redis
-
-logger = logging.getLogger(__name__)
 
 MAX_MESSAGE_BYTES = 64 * 2**20
 
@@ -249,14 +241,3 @@ def unpack_weights(blob: bytes) -> tuple[WeightsHeader, dict[str, NDArray[Any]]]
     """
     header = read_header(blob)
     return header, unpack_body(header, blob[body_offset(blob) :])
-
-
-def published_header(connection: "redis.Redis", keys: Keys, run_id: str) -> WeightsHeader | None:
-    """Return what is known of the weights that stand on the server, None when there are none of this run."""
-    head = connection.getrange(keys.weights, 0, HEADER_BYTES - 1)
-    try:
-        header = read_header(head) if isinstance(head, bytes) and head else None
-    except CodecError as error:
-        logger.warning("weights are passed over: %s", error)
-        return None
-    return header if header is not None and header.run_id == run_id else None
