@@ -1,5 +1,8 @@
 """The errors this program raises on purpose: what happened, where, and what to do."""
 
+DIVERGED = 6
+"""Exit code of a trainer that goes on from its last checkpoint: no failure of the program."""
+
 
 class SoulsGuiError(Exception):
     """Base of every error with a message meant for the user.

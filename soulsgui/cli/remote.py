@@ -274,6 +274,9 @@ _SAID: dict[str, str | Callable[[Arguments, dict[str, Any]], str]] = {
     "clients.forget": "{client} is forgotten",
     "clients.log": _tell_log,
     "clients.release": "{client} is released",
+    "clients.purge": lambda asked, told: (
+        f"{told['transitions']:,} transitions of {asked.client} left the replay memory"
+    ),
     "clients.rejects": _tell_rejects,
     "clients.revoke": lambda asked, told: (
         f"{asked.client} is revoked and is cut off{'' if told['cut_off'] else ' as soon as Redis answers'}."

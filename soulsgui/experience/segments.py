@@ -35,6 +35,10 @@ _OF_SEGMENTS = (
 _OF_STEPS = ("action", "reward", "log_prob")
 
 
+ORIGIN_BIT = 40
+"""From this bit of a source on stands its origin: the client, whatever its session."""
+
+
 def flags_of(terminated: NDArray[Any], truncated: NDArray[Any]) -> NDArray[np.uint8]:
     """Return the flags of last steps.
 
@@ -71,7 +75,7 @@ class Segments:
     | log_prob | `[N]` float32 | log-probability of the action when it was chosen |
     | action_mask | `[N + S, A]` bool, or None | which actions are valid at each observation; None: all are |
     | state | name → `[S, *shape]` float32 | what a recurrent policy remembered before each first step |
-    | source | `[S]` int64, or None | a number for each environment of each client's session |
+    | source | `[S]` int64, or None | a number for each environment of each client's session, `ORIGIN_BIT` |
     | update | `[S]` int64, or None | updates of the agent up to the weights that chose the last action |
     | joined | `[S]` bool, or None | the segment goes on where the one before it ended; None: unknown |
     """
@@ -103,6 +107,12 @@ class Segments:
     def count(self) -> int:
         """Number of segments, `S`."""
         return len(self.length)
+
+    @property
+    def origin(self) -> Ints:
+        """`[S]` int64: a number for the client of each segment."""
+        assert self.source is not None
+        return self.source >> ORIGIN_BIT
 
     @property
     def terminated(self) -> Bools:

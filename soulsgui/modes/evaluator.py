@@ -31,7 +31,7 @@ from soulsgui.sampling.watchdog import Watchdog, limits_of
 from soulsgui.system import kill_descendants
 from soulsgui.training.checkpoint import Checkpoint, Tensors, UnsavedError, manifest_of, write_checkpoint
 from soulsgui.training.evaluations import Schedule
-from soulsgui.training.publisher import TrainingPosition, published_header
+from soulsgui.training.publisher import TrainingPosition
 from soulsgui.training.status import Rows, StateReporter
 from soulsgui.wire.beats import own_instance
 from soulsgui.wire.codec import CodecError, WeightsHeader, unpack_weights
@@ -41,6 +41,7 @@ from soulsgui.wire.manifest import read_manifest
 from soulsgui.wire.messages.metrics import evaluation_row, evaluation_values
 from soulsgui.wire.messages.node import NodePhase, NodeState, Verdict
 from soulsgui.wire.messages.server_config import OFF_POLICY, ServerConfig, family_of
+from soulsgui.wire.published import published_header
 
 logger = logging.getLogger(__name__)
 

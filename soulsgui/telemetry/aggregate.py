@@ -1,15 +1,18 @@
 """Moving mean, best model and goal of a run, computed from its episodes. Pure.
 
 A new attempt carries the window of the curve it goes on with, so that the shown mean goes on too. What counts
-(best model, goal) are only windows full of episodes of one attempt: never what a resume overwrote.
+(best model, goal) are only windows full of episodes of one attempt: never what a resume overwrote. Where
+invited clients play among others, it takes several of them: no single one decides.
 """
 
 import math
-from collections import Counter, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Iterable
 from dataclasses import dataclass
+from statistics import mean, median_low
 from typing import Literal, NamedTuple
 
+from soulsgui.wire.keys import is_own_name
 from soulsgui.wire.messages.metrics import AttemptStart
 
 Judge = Literal["training", "evaluation", "both"]
@@ -29,6 +32,7 @@ class Window:
         self._size = size
         self._values: deque[float] = deque()
         self._models: deque[int] = deque(maxlen=size)  # of what came through `add`
+        self._clients: deque[str] = deque(maxlen=size)
         self._partials: list[float] = []
         for value in carried:
             self._take(value)
@@ -49,10 +53,24 @@ class Window:
         counts = Counter(self._models)
         return max(counts, key=lambda model_id: (counts[model_id], model_id))
 
-    def add(self, value: float, model_id: int) -> None:
+    @property
+    def has_strangers(self) -> bool:
+        """Whether any of what came through `add` is of an invited client."""
+        return not all(map(is_own_name, self._clients))
+
+    @property
+    def agreed(self) -> float | None:
+        """Median of the means by client, the lower one of two, when full; None of one client alone."""
+        returns: defaultdict[str, list[float]] = defaultdict(list)
+        for client, value in zip(self._clients, self._values, strict=True):
+            returns[client].append(value)
+        return median_low(map(mean, returns.values())) if len(returns) > 1 else None
+
+    def add(self, value: float, model_id: int, client: str) -> None:
         """Take in one return, and whose it is, and let go of the oldest one when there are too many."""
         self._take(value)
         self._models.append(model_id)
+        self._clients.append(client)
 
     def _take(self, value: float) -> None:
         if len(self._values) == self._size:
@@ -87,8 +105,14 @@ class Aggregator:
     """What the episodes of a run amount to."""
 
     def __init__(
-        self, window: int, goal: float | None, best: Best | None = None, judged_by: Judge = "training"
+        self,
+        window: int,
+        goal: float | None,
+        best: Best | None = None,
+        judged_by: Judge = "training",
+        players: Iterable[str] = (),
     ) -> None:
+        self._players = set(players)  # everybody who has played in this run
         self.window = window
         self.goal = goal
         self.best = best
@@ -106,34 +130,41 @@ class Aggregator:
         return self.reached_with is not None
 
     @property
+    def shared(self) -> bool:
+        """Whether an invited client has played in this run, and another one."""
+        return len(self._players) > 1 and not all(map(is_own_name, self._players))
+
+    @property
     def mean_return(self) -> float | None:
         """Mean of the last `window` episodes on the curve, fewer at its beginning; None before the first."""
         return self._windows[self.attempt].mean
 
     def begin_attempt(
-        self, attempt: int, carried: Iterable[float], own: Iterable[tuple[float, int]] = ()
+        self, attempt: int, carried: Iterable[float], own: Iterable[tuple[float, int, str]] = ()
     ) -> None:
         """Go on with an attempt; its goal is open again."""
         self.attempt = attempt
         self.reached_with = self.claim = None
         self.refuted, self.claims_in = -1, 0
         window = self._windows[attempt] = Window(self.window, carried)
-        for value, model_id in own:
-            window.add(value, model_id)
+        for value, model_id, client in own:
+            window.add(value, model_id, client)
         while len(self._windows) > _WINDOWS_KEPT:
             del self._windows[min(self._windows)]
 
-    def add(self, attempt: int, total_return: float, model_id: int) -> float:
+    def add(self, attempt: int, total_return: float, model_id: int, client: str) -> float:
         """Take in one finished episode; return the mean return up to it."""
+        self._note_player(client)
         window = self._windows.get(attempt)
         if window is None:
             window = self._windows[attempt] = Window(self.window)
-        window.add(total_return, model_id)
-        mean = window.mean
-        assert mean is not None
+        window.add(total_return, model_id, client)
+        shown = window.mean
+        assert shown is not None
         if attempt == self.attempt:
             self.claims_in = max(self.claims_in - 1, 0)
-        if window.full:
+        mean = (window.agreed if self.shared and window.has_strangers else shown) if window.full else None
+        if mean is not None:
             if self.best is None or mean > self.best.score:
                 self.best = Best(mean, window.model_id)
             may_claim = self.claim is None and not self.claims_in and model_id > self.refuted
@@ -141,7 +172,13 @@ class Aggregator:
                 self.judge(attempt, mean)
             elif self.judged_by == "both" and may_claim and self._reaches(attempt, mean):
                 self.claim = mean
-        return mean
+        return shown
+
+    def _note_player(self, client: str) -> None:
+        """Take note of who plays: what an invited one was best at alone counts no more among others."""
+        if client not in self._players and len(self._players) == 1 and not is_own_name(*self._players):
+            self.best = None
+        self._players.add(client)
 
     def judge(self, attempt: int, mean: float) -> None:
         """Compare a mean return with the goal; one of an earlier attempt can't reach it."""
@@ -161,11 +198,11 @@ class Aggregator:
             self.refuted, self.claims_in = model_id, self.window
 
 
-def best_of(window: int, episodes: Iterable[tuple[int, float, int]]) -> Best | None:
+def best_of(window: int, episodes: Iterable[tuple[int, float, int, str]]) -> Best | None:
     """Return the best full window of a whole history."""
     aggregator = Aggregator(window, None)
-    for attempt, total_return, model_id in episodes:
-        aggregator.add(attempt, total_return, model_id)
+    for episode in episodes:
+        aggregator.add(*episode)
     return aggregator.best
 
 

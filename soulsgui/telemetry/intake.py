@@ -28,6 +28,8 @@ class DropReason(StrEnum):
     BOUNDS = "out_of_bounds"
     WRONG_TYPE = "wrong_type"
     NOT_ASKED = "not_asked"
+    NOT_ADMITTED = "not_admitted"
+    MODEL = "unknown_model"
 
 
 class Arrival(NamedTuple):
@@ -82,6 +84,16 @@ def judge(payload: bytes, run_id: str) -> Episode | DropReason:
         and 0 <= episode.env_index <= _MAX_NUMBER
     )
     return episode if in_bounds else DropReason.BOUNDS
+
+
+def why_not_counted(episode: Episode, grant: Grant | None, newest: int) -> DropReason | None:
+    """Say why an episode does not count: the trainer takes nothing of its client, or has no such model yet.
+
+    `newest` is the newest model, -1 while that is not known.
+    """
+    if grant is None or grant.status != "accepted":
+        return DropReason.NOT_ADMITTED
+    return DropReason.MODEL if episode.model_id > newest >= 0 else None
 
 
 class Played(NamedTuple):

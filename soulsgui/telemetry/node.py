@@ -19,7 +19,15 @@ from soulsgui.config.paths import RunFolder
 from soulsgui.config.schema import Settings
 from soulsgui.process import setup_logging, stop_on_signals
 from soulsgui.telemetry.export import Drawing
-from soulsgui.telemetry.intake import Arrival, DropReason, Played, Refusal, order_of, sort_out
+from soulsgui.telemetry.intake import (
+    Arrival,
+    DropReason,
+    Played,
+    Refusal,
+    order_of,
+    sort_out,
+    why_not_counted,
+)
 from soulsgui.telemetry.recorder import Recorder, TrainerRow, as_messages
 from soulsgui.telemetry.store.writer import EpisodeRecord
 from soulsgui.telemetry.streams import BATCH_ENTRIES, EpisodeStreams, MetricsStream
@@ -32,6 +40,7 @@ from soulsgui.wire.messages.metrics import EVALUATION_RETURN, AttemptRow
 from soulsgui.wire.messages.node import NodePhase, NodeState, Verdict
 from soulsgui.wire.messages.server_config import ServerConfig
 from soulsgui.wire.messages.session import Grant
+from soulsgui.wire.published import published_header
 
 logger = logging.getLogger(__name__)
 
@@ -76,6 +85,8 @@ class TelemetryNode:
         self._published = 0
         self._evaluation_told = -1
         self._rejected: dict[str, Counter[str]] = {}
+        self._grants: dict[str, Grant] = {}
+        self._newest = -1  # model that clients may have played with
         self._tick = 0
         self._phase: NodePhase = "loading"
         self._error = ""
@@ -180,9 +191,16 @@ class TelemetryNode:
         # After the episodes: the row that begins an attempt is written before its first episode.
         rows = self._metrics.read(connection)
         arrivals, refusals = sort_out(entries, self._run_id)
+        if arrivals:
+            self._look_at_trainer(connection, list({one.client for one in arrivals}))
+            reasons = [
+                why_not_counted(one.episode, self._grants.get(one.client), self._newest) for one in arrivals
+            ]
+            refusals += [Refusal(one.client, why) for one, why in zip(arrivals, reasons, strict=True) if why]
+            arrivals = [one for one, why in zip(arrivals, reasons, strict=True) if not why]
         greedy = [one for one in arrivals if one.episode.greedy]
         if greedy:
-            refusals += self._store_greedy(connection, greedy)
+            refusals += self._store_greedy(greedy)
             arrivals = [one for one in arrivals if not one.episode.greedy]
         newest = self._newest_attempt(connection, rows, arrivals)
         # One of an attempt that never began would end the present attempt on the curve.
@@ -200,17 +218,26 @@ class TelemetryNode:
             self._streams.acknowledge(connection, entries)
         return records
 
-    def _store_greedy(self, connection: redis.Redis, arrivals: Sequence[Arrival]) -> list[Refusal]:
+    def _look_at_trainer(self, connection: redis.Redis, clients: list[str]) -> None:
+        """Read what the trainer granted clients, and its newest weights, both older than what they played."""
+        texts = cast("list[bytes | None]", connection.mget([self._keys.grant(name) for name in clients]))
+        # A server that lost its data is told of them again in a moment.
+        self._grants |= {
+            client: grant
+            for client, text in zip(clients, texts, strict=True)
+            if (grant := Grant.read(text)) is not None
+        }
+        header = published_header(connection, self._keys, self._run_id)
+        self._newest = max(self._newest, -1 if header is None else header.model_id)
+
+    def _store_greedy(self, arrivals: Sequence[Arrival]) -> list[Refusal]:
         """Store greedy episodes that their client is asked for now; return the others."""
         # A grant asks before its client can have played, and until all of it is counted here.
-        clients = list({one.client for one in arrivals})
-        texts = cast("list[bytes | None]", connection.mget([self._keys.grant(name) for name in clients]))
-        grants = {client: Grant.read(text) for client, text in zip(clients, texts, strict=True)}
         played, refused = [], []
         for arrival in arrivals:
             if self._recorder.knows_greedy(arrival):
                 continue
-            order = order_of(arrival, grants[arrival.client])
+            order = order_of(arrival, self._grants.get(arrival.client))
             if order is not None:
                 played.append(Played(arrival, order))
             elif arrival.episode.model_id != self._recorder.evaluated:  # of that one, fewer were enough
@@ -292,9 +319,12 @@ class TelemetryNode:
                 "evaluations, as configured" if plays else "training episodes: nobody can evaluate here",
             )
         self._plays = plays
-        self._recorder.by_evaluation = plays and self._by_evaluation
+        # An evaluation is played by one client: among others it may confirm what they have reached, no more.
+        alone = absent and self._recorder.shared
+        self._recorder.by_evaluation = plays and self._by_evaluation and not alone
         if not self._recorder.verdict.reached:  # what has reached the goal stays what has
-            self._recorder.judged_by = self._judged_by if plays else "training"
+            judge = "both" if alone and self._judged_by == "evaluation" else self._judged_by
+            self._recorder.judged_by = judge if plays else "training"
 
     def _evaluator_is_gone(self, evaluator: NodeState | None) -> bool:
         """Whether it has left a claim unanswered for so long that no answer is to be expected."""

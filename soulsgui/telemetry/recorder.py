@@ -134,6 +134,11 @@ class Recorder:
         return self._aggregator.mean_return
 
     @property
+    def shared(self) -> bool:
+        """Whether invited clients play this run among others, so that none decides alone."""
+        return self._aggregator.shared
+
+    @property
     def judged_by(self) -> Judge:
         """Whose mean return reaches the goal."""
         return self._judged_by
@@ -206,13 +211,13 @@ class Recorder:
         self._curve = Curve(attempt_starts(store.db), store.places())
         summary = read_summary(store.db)
         best = self._restored_best(summary)
-        self._aggregator = Aggregator(self._window, self._goal, best, self._judged_by)
+        self._aggregator = Aggregator(self._window, self._goal, best, self._judged_by, store.players())
         attempt = self._curve.attempt
         end = store.curve_end(self._window)
         self._aggregator.begin_attempt(
             attempt,
-            carried=[value for one, value, _ in end if one != attempt],
-            own=[(value, model_id) for one, value, model_id in end if one == attempt],
+            carried=[value for one, value, *_ in end if one != attempt],
+            own=[(value, model_id, client) for one, value, model_id, client in end if one == attempt],
         )
         if summary and summary.attempt == attempt and summary.goal == self._goal:
             self._aggregator.reached_with = summary.reached_with
@@ -279,7 +284,7 @@ class Recorder:
             self._begin_aggregates(row.attempt)
 
     def _begin_aggregates(self, attempt: int) -> None:
-        carried = [value for _, value, _ in self._store.curve_end(self._window)]
+        carried = [value for _, value, *_ in self._store.curve_end(self._window)]
         self._aggregator.begin_attempt(attempt, carried)
 
     def _place(self, arrivals: Sequence[Arrival], now: float) -> list[EpisodeRecord]:
@@ -293,7 +298,7 @@ class Recorder:
             env_steps, number = self._curve.advance(episode.attempt, episode.length)
             row += 1
             claimed = self._aggregator.claim is not None
-            mean = self._aggregator.add(episode.attempt, episode.total_return, episode.model_id)
+            mean = self._aggregator.add(episode.attempt, episode.total_return, episode.model_id, client)
             if self._aggregator.claim is not None and not claimed:
                 logger.info("%.2f over %d training episodes: to be confirmed", mean, self._window)
                 self._claimed_at = row

@@ -85,6 +85,8 @@ class CommandHandler:
                 client = str(args.get("client", ""))
                 if not trainer.attempt.intake.release(client):
                     raise ValueError(f"{client} is not cut off")
+            case "purge":
+                return {"transitions": trainer.learner.forget(str(args["client"]))}
             case unknown:
                 raise ValueError(f"there is no command called {unknown!r}")
         return {}

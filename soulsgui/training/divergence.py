@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from soulsgui.config.sections.run import GuardSettings
-from soulsgui.errors import ServiceError
+from soulsgui.errors import DIVERGED, ServiceError
 from soulsgui.system import atomic_write
 
 logger = logging.getLogger(__name__)
@@ -21,6 +21,8 @@ logger = logging.getLogger(__name__)
 
 class DivergenceError(ServiceError):
     """The training has diverged: the agent is of no more use."""
+
+    exit_code = DIVERGED
 
     def __init__(self, update: int, reason: str) -> None:
         # No remedy: what stands in the last line of the log is told as the cause.

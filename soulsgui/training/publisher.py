@@ -9,7 +9,7 @@ from typing import Any
 import redis
 from numpy.typing import NDArray
 
-from soulsgui.wire.codec import HEADER_BYTES, CodecError, WeightsHeader, pack_weights, read_header
+from soulsgui.wire.codec import WeightsHeader, pack_weights
 from soulsgui.wire.keys import Keys
 from soulsgui.wire.messages.chunk import digest_number
 from soulsgui.wire.messages.server_config import ServerConfig
@@ -106,14 +106,3 @@ class Publisher:
             pipeline.set(self._keys.grant(client), grant.to_json())
             pipeline.publish(self._keys.wake_up(client), "grant")
         pipeline.execute()
-
-
-def published_header(connection: redis.Redis, keys: Keys, run_id: str) -> WeightsHeader | None:
-    """Return what is known of the weights that stand on the server, None when there are none of this run."""
-    head = connection.getrange(keys.weights, 0, HEADER_BYTES - 1)
-    try:
-        header = read_header(head) if isinstance(head, bytes) and head else None
-    except CodecError as error:
-        logger.warning("weights are passed over: %s", error)
-        return None
-    return header if header is not None and header.run_id == run_id else None

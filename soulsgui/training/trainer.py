@@ -32,7 +32,6 @@ from soulsgui.training.group import LearnerLostError, learning_together
 from soulsgui.training.learners.replay import ReplayLearner
 from soulsgui.training.learners.rounds import RoundLearner
 from soulsgui.training.learners.vtrace import VTraceLearner
-from soulsgui.training.publisher import published_header
 from soulsgui.training.status import QUIET_END, IsSet, Observes, StateReporter, Stopwatch
 from soulsgui.wire.beats import own_instance
 from soulsgui.wire.connection import AWAY, Address, Stopped
@@ -41,6 +40,7 @@ from soulsgui.wire.manifest import MANIFEST, CheckpointKind, ScoredBy
 from soulsgui.wire.messages.metrics import AttemptRow
 from soulsgui.wire.messages.node import NodePhase, NodeState
 from soulsgui.wire.messages.server_config import algorithm_name
+from soulsgui.wire.published import published_header
 
 logger = logging.getLogger(__name__)
 
@@ -119,7 +119,9 @@ class TrainingNode(ABC):
             logger.info("stopped while the server was away")
         except ServiceError as error:  # the numbers are of no more use: what was saved before is
             status.error, self._spoilt = error.message, True
-            reason = error.reason if isinstance(error, DivergenceError) else error.message.rstrip(".")
+            reason = error.message.rstrip(".")
+            if isinstance(error, DivergenceError):
+                reason = error.reason + self._cut_off_outliers()
             self.attempt.divergences.note(self.agent.updates, reason)
             raise
         except BaseException as error:
@@ -201,6 +203,14 @@ class TrainingNode(ABC):
         self.reporter = StateReporter(self._address, self.name, self.state)
         self.reporter.start()
 
+    def _cut_off_outliers(self) -> str:
+        """Cut those off who may have made the training diverge; say who and why."""
+        try:
+            return self.attempt.intake.cut_off_outliers(self.attempt.link.redis)
+        except (*AWAY, redis.ResponseError) as error:
+            logger.warning("who may be the cause can't be told: %s", error)
+            return ""
+
     def _tell_of_divergence(self) -> None:
         """Say that the attempt before has diverged; after too many in a row, wish for the end of the run."""
         status, divergences = self.training.status, self.attempt.divergences
@@ -224,6 +234,9 @@ class TrainingNode(ABC):
         run_id = training.folder.run_id
         published = attempt.link.run(lambda connection: published_header(connection, attempt.keys, run_id))
         seen = attempt.link.run(attempt.intake.begin)
+        for client in attempt.intake.roster.clients if attempt.divergences.last else ():
+            if attempt.intake.sessions.is_cut_off(client):
+                self.learner.forget(client)
         if published is not None:
             attempt.publisher.remember(published)  # samples made with them may wait on the streams
             seen = max(seen, published.model_id)

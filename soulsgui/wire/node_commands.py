@@ -13,7 +13,7 @@ from pydantic import Field
 from soulsgui.wire.keys import Keys
 from soulsgui.wire.messages.base import Message
 
-CommandName = Literal["save", "rest", "release", "stop", "hold", "cut", "pause", "continue"]
+CommandName = Literal["save", "rest", "release", "purge", "stop", "hold", "cut", "pause", "continue"]
 _FIELD = b"m"
 _ANSWERS_KEPT = 1000
 
@@ -22,7 +22,8 @@ class NodeCommand(Message):
     """One command.
 
     `save` takes `kind` (`current`, `best`, `manual`), for `best` also `model_id` and `score`, for
-    `manual` also `note`; `release` takes `client`, and lets one that was cut off send again; `rest` lets the
+    `manual` also `note`; `release` takes `client`, and lets one that was cut off send again; `purge`
+    lets it learn no more from what `client` has sent; `rest` lets the
     node take nothing in and train no more, but obey; `stop` saves and ends it. `hold` grants clients nothing
     more for `seconds`, unless it is said again; `cut` takes nothing of `client` any more, for a `reason`, and
     takes what it has sent off the server. `pause` lets the node take nothing in, grant nothing and train no

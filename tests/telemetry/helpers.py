@@ -11,6 +11,7 @@ from soulsgui.config.schema import Settings
 from soulsgui.telemetry.intake import Arrival
 from soulsgui.telemetry.node import TelemetryNode
 from soulsgui.telemetry.recorder import Recorder
+from soulsgui.wire.codec import pack_weights
 from soulsgui.wire.connection import Address, connect
 from soulsgui.wire.keys import EntryId, Keys
 from soulsgui.wire.messages.base import Instance
@@ -23,7 +24,7 @@ from soulsgui.wire.messages.metrics import (
     read_row,
 )
 from soulsgui.wire.messages.node import NodeState
-from soulsgui.wire.messages.session import EPISODE_FIELD, HELLO_FIELD, Episode
+from soulsgui.wire.messages.session import EPISODE_FIELD, HELLO_FIELD, Episode, Grant, GrantStatus
 from tests.faults.waiting import LIMIT_S, until
 
 RUN_ID = "2026-11-20_10-00-00"
@@ -83,9 +84,18 @@ class Stage:
         self.redis = connect(address, "stage")
 
     def join(self, *clients: str) -> None:
-        """Put clients on the roster."""
+        """Put clients on the roster, and let the trainer admit them."""
         for client in clients:
             self.redis.hset(self.keys.clients, client, "{}")
+            self.grant(client)
+
+    def grant(self, client: str, status: GrantStatus = "accepted") -> None:
+        """Let the trainer say what it takes of a client."""
+        self.redis.set(self.keys.grant(client), Grant(session="1-0", status=status).to_json())
+
+    def publish(self, model_id: int) -> None:
+        """Let the trainer publish weights."""
+        self.redis.set(self.keys.weights, pack_weights(RUN_ID, 1, model_id, 0, {})[1])
 
     def hello(self, client: str) -> None:
         self.redis.xadd(self.keys.episodes(client), {HELLO_FIELD: "{}"})

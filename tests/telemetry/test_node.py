@@ -12,7 +12,7 @@ from soulsgui.telemetry.streams import MetricsStream
 from soulsgui.wire.connection import Address
 from soulsgui.wire.control import HistoryQueryParams
 from soulsgui.wire.messages.base import Instance
-from soulsgui.wire.messages.metrics import ROW_FIELD
+from soulsgui.wire.messages.metrics import EVALUATION_RETURN, ROW_FIELD
 from soulsgui.wire.messages.node import NodePhase, NodeState, Verdict
 from soulsgui.wire.messages.server_config import ServerConfig
 from soulsgui.wire.messages.session import EPISODE_FIELD
@@ -75,6 +75,49 @@ def test_garbage_is_counted_by_reason_and_client(run: RunFolder, stage: Stage) -
     expected = {"unreadable": 4, "too_large": 1, "other_run": 1, "out_of_bounds": 1, "unknown_attempt": 1}
     assert state.rejected == expected
     assert state.rejected_by_client == {"bad": expected}
+
+
+@pytest.mark.allow_warnings
+def test_forged_episodes_count_for_nothing(run: RunFolder, stage: Stage) -> None:
+    stage.join("good", "evil", "held")
+    stage.publish(model_id=5)
+    stage.redis.delete(stage.keys.grant("evil"))  # it never said hello
+    stage.grant("held", "quarantined")
+    stage.play("evil", *(episode(1e29, model_id=2**53) for _ in range(25)))
+    stage.play("held", episode(1e29))
+    stage.play("good", episode(1.0, model_id=5), episode(1e29, model_id=6))
+    goal = {"window": 1, "mean_return": 10_000.0}
+    with node_at_work(run, stage.address, stop=goal, evaluation={"every_updates": 0}):
+        state = stage.wait_state(lambda state: sum(state.rejected.values()) == 27, "all counted")
+    assert state.rejected_by_client == {
+        "evil": {"not_admitted": 25},
+        "held": {"not_admitted": 1},
+        "good": {"unknown_model": 1},
+    }
+    assert state.verdict == Verdict(best_model_id=5, best_score=1.0)
+
+
+@pytest.mark.allow_warnings
+def test_an_evaluation_by_one_of_several_clients_decides_nothing_alone(run: RunFolder, stage: Stage) -> None:
+    stage.join("a", "evil")
+    here = {"instance": Instance(host="here", pid=2), "tick": 1, "run_id": run.run_id}
+    for told in (
+        NodeState(name="evaluator", phase="frozen", **here),
+        NodeState(name="trainer", phase="collecting", asks_clients=True, **here),
+    ):
+        stage.redis.set(stage.keys.node(told.name), told.to_json())
+    stage.play("a", episode(1.0, model_id=1))
+    goals = {"window": 1, "mean_return": 9.0, "judged_by": "evaluation"}
+    with node_at_work(run, stage.address, algorithm="dqn", stop=goals):
+        state = stage.wait_state(lambda now: now.episodes == 1, "one client alone")
+        assert (state.judged_by, state.verdict and state.verdict.best_by) == ("evaluation", "evaluation")
+        stage.play("evil", episode(1e29, model_id=1))
+        state = stage.wait_state(lambda now: now.judged_by == "both", "among others it only confirms")
+        played = {"kind": "evaluation", "values": {EVALUATION_RETURN: 1e29}}
+        stage.tell(update_row(1).model_copy(update=played))
+        stage.wait_state(lambda now: now.evaluation_return == 1e29, "the evaluation is drawn")
+        state = stage.wait_state(lambda now: now.tick > state.tick + 4, "a few turns later")
+        assert state.verdict == Verdict(best_by="training")
 
 
 @pytest.mark.allow_warnings

@@ -242,7 +242,7 @@ def test_a_goal_of_the_training_is_reached_when_greedy_episodes_confirm_it(path:
         assert recorder.verdict.to_confirm == 3
         _store(recorder, [], [_confirmation(3, 8.9, 3)])
         assert (recorder.verdict.reached, recorder.verdict.to_confirm) == (False, None)
-        _store(recorder, arrivals(*(episode(11.0, model_id=4) for _ in range(3)), client="b"))
+        _store(recorder, arrivals(*(episode(11.0, model_id=4) for _ in range(3)), first=6))
         assert recorder.verdict.to_confirm == 8
         _store(recorder, [], [_confirmation(4, 9.0, 8)])
         assert (recorder.verdict.reached_with, recorder.verdict.to_confirm) == (11.0, None)

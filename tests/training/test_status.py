@@ -14,7 +14,7 @@ from soulsgui.errors import EnvironmentCheckError
 from soulsgui.training import PPOTrainingNode
 from soulsgui.training import publisher as publisher_module
 from soulsgui.training.attempt import TrainingRun
-from soulsgui.training.publisher import Publisher, TrainingPosition, published_header
+from soulsgui.training.publisher import Publisher, TrainingPosition
 from soulsgui.training.spaces import find_spaces
 from soulsgui.training.status import Rate, Rows, StalenessCount, Stopwatch, Timing, Waiting
 from soulsgui.wire.codec import unpack_weights
@@ -25,6 +25,7 @@ from soulsgui.wire.messages.metrics import AttemptRow
 from soulsgui.wire.messages.node import STALENESS_BOUNDS, Staleness
 from soulsgui.wire.messages.server_config import ServerConfig
 from soulsgui.wire.messages.session import Grant
+from soulsgui.wire.published import published_header
 from tests.faults.waiting import LIMIT_S
 from tests.training.nodes import small_settings
 

@@ -123,7 +123,9 @@ class StopSettings(Section, effect=Effect.RESUME):
         "episodes, or that of one evaluation (`evaluation.every_updates`). Where training episodes carry "
         "exploration, an evaluation knows sooner what was learned. Greedy episodes of the newest weights, "
         f"{LEAST_TO_CONFIRM} to {MOST_TO_CONFIRM} as it takes, have to confirm either, while the training "
-        "goes on. Where nobody can play them, neither the server nor a client, training alone decides.",
+        "goes on. Where nobody can play them, neither the server nor a client, training alone decides. Where "
+        "invited clients play among others, none decides alone: of training episodes the median of the means "
+        "by client counts (the lower of two), and an evaluation that a client plays only confirms.",
     )
     env_steps: Annotated[int | None, Field(ge=1)] = setting(
         None, "Stop after this many environment steps were trained on.", unit="steps"

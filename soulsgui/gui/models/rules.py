@@ -137,6 +137,14 @@ _ADMITTING = (
         "Let it in again after it was cut off for what it sent",
     ),
     ClientAction(
+        "purge",
+        "Purge…",
+        "Purging …",
+        "Purged",
+        "trash",
+        "Let the run learn no more from what it has sent so far",
+    ),
+    ClientAction(
         "revoke",
         "Revoke…",
         "Revoking …",
@@ -174,7 +182,7 @@ def why_not_possible(action: str, client: ClientStatus, status: Status) -> str:
         return refusal
     # What the runner would accept may be of no use, as the same wish a second time.
     name = client.name
-    if action in ("release", "forget"):
+    if action in ("release", "purge", "forget"):
         return ""
     if action == "revoke":
         return f"{name} is revoked already." if client.state == "revoked" else ""
@@ -198,9 +206,12 @@ def why_not_possible(action: str, client: ClientStatus, status: Status) -> str:
 
 def question_before(action: str, clients: Sequence[ClientStatus]) -> Question | None:
     """Return what is asked before something is done with clients; None when nothing is lost by it."""
-    if action != "revoke" or not clients:
+    if action not in ("purge", "revoke") or not clients:
         return None
     names = ", ".join(client.name for client in clients)
+    if action == "purge":
+        sentence = "What has come so far leaves the replay memory for good. What was learned from it stays."
+        return Question(f"Purge {names}?", sentence, "Purge")
     sentence = (
         "It is cut off at once, and what it has not sent yet is lost. To let it in again, invite it anew."
         if len(clients) == 1

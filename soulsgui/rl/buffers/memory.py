@@ -42,6 +42,9 @@ class ReplayMemory(Protocol):
     def add(self, segments: Segments) -> int:
         """Take segments in; return the steps added."""
 
+    def remove(self, origin: int) -> int:
+        """Learn nothing more from what came from an origin (`Segments.origin`); return its steps."""
+
     def draw(self, count: int, rng: np.random.Generator) -> Drawn:
         """Draw `count` of what the agent learns from."""
 
@@ -100,8 +103,8 @@ class WindowReplay:
         return self.ring.inserted
 
     def __len__(self) -> int:
-        """Return the number of steps that are kept."""
-        return len(self.ring)
+        """Return the number of steps that can be drawn."""
+        return len(self.ring) - self.ring.removed
 
     def drawn_with(self, count: int) -> int:
         """Return `count`: each window teaches one transition."""
@@ -117,10 +120,15 @@ class WindowReplay:
             segments.reward,
             segments.terminated,
             segments.action_mask,
+            segments.origin,
         )
         if self._links is not None:
             self._links.added(segments, before)
         return added
+
+    def remove(self, origin: int) -> int:
+        """Draw nothing of an origin any more, as `ReplayMemory` says."""
+        return len(self._store.remove(origin))
 
     def draw(self, count: int, rng: np.random.Generator) -> Drawn:
         """Draw windows, with replacement: an `NStepBatch`.

@@ -141,13 +141,20 @@ class PrioritisedReplay:
         reward: NDArray[Any],
         terminated: NDArray[np.bool_],
         action_mask: NDArray[np.bool_] | None = None,
+        origin: Ints | None = None,
     ) -> int:
         """Take in segments as `UniformReplay.add` does, with the largest priority."""
         before = self.ring.stored
-        added = self.ring.add(obs, lengths, action, reward, terminated, action_mask)
+        added = self.ring.add(obs, lengths, action, reward, terminated, action_mask, origin)
         slots = self.ring.slot(np.arange(before, self.ring.stored))
         self._tree.update(slots, np.full(len(slots), self._largest**self._alpha))
         return added
+
+    def remove(self, origin: int) -> Ints:
+        """Draw nothing of an origin any more, as `UniformReplay.remove`."""
+        slots = self.ring.remove(origin)
+        self._tree.update(slots, np.zeros(len(slots)))
+        return slots
 
     def draw(self, count: int, beta: float, rng: np.random.Generator) -> PriorityDraw:
         """Draw transitions by priority, with replacement.

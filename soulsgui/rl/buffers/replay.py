@@ -16,6 +16,8 @@ from soulsgui.rl.returns import n_step, one_step
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
+_REMOVED = -1
+
 OR_WITHOUT = "or from a checkpoint without the replay memory (soulsgui run resume --checkpoint ID)."
 """What else can be done where a saved memory does not fit."""
 
@@ -77,6 +79,7 @@ class UniformReplay:
         capacity: Most transitions that are kept.
         inserted: Transitions ever added.
         stored: Transitions ever stored: those added, without what gave way at once. The next one's number.
+        removed: Transitions that are held and not drawn any more.
 
     Args:
         capacity: Most transitions to keep.
@@ -105,15 +108,17 @@ class UniformReplay:
             ("reward", np.float32),
             ("terminated", np.bool_),
             ("last", np.bool_),  # of its segment: nobody shares its next row
+            ("origin", np.int32),  # whose it is
         ]
         # A record for each transition: a draw waits for memory once, not once for each field. Columns are
         # indexed, never taken from: `take` would copy the whole column first.
         self._transitions: NDArray[Any] = np.zeros(capacity, np.dtype(fields, align=True))
         self._count = 0
         self._oldest = 0  # moves once all is full
+        self.removed = 0
 
     def __len__(self) -> int:
-        """Return the number of transitions that can be drawn."""
+        """Return the number of transitions that are held."""
         return self._count
 
     def add(
@@ -124,6 +129,7 @@ class UniformReplay:
         reward: NDArray[Any],
         terminated: Bools,
         action_mask: Bools | None = None,
+        origin: Ints | None = None,
     ) -> int:
         """Take in segments: steps of one environment within one episode each, laid end to end.
 
@@ -134,6 +140,7 @@ class UniformReplay:
         | action, reward | `[N, *action_shape]`, `[N]` | as stored |
         | terminated | `[S]` bool | the segment's last step ended its episode in a final state |
         | action_mask | `[N + S, A]` bool | valid actions at each observation, where there are masks |
+        | origin | `[S]` int | whose each is, for `remove`; None: nobody's, 0 |
 
         Returns:
             Transitions added, `N`; those among them that gave way at once to later ones count as well.
@@ -155,7 +162,9 @@ class UniformReplay:
             masks = None if action_mask is None else action_mask[row:]
             self._evict(self._count + len(ends) - self.capacity)
             rows = self._rows.put(obs[row:], masks)
-            self._write(rows, ends, action[first:], reward[first:], terminated[-np.count_nonzero(ends) :])
+            whose = np.repeat(np.zeros(len(lengths), np.int64) if origin is None else origin, lengths)[first:]
+            ended = terminated[-np.count_nonzero(ends) :]
+            self._write(rows, ends, action[first:], reward[first:], ended, whose)
             self.inserted += added
         return added
 
@@ -165,9 +174,24 @@ class UniformReplay:
         Raises:
             ValueError: There is no transition yet.
         """
-        if not self._count:
+        if self._count == self.removed:
             raise ValueError("no transition to draw yet")
-        return rng.integers(self._count, size=count)
+        slots = rng.integers(self._count, size=count)
+        while self.removed and (gone := self.is_removed(slots)).any():
+            slots[gone] = rng.integers(self._count, size=np.count_nonzero(gone))
+        return slots
+
+    def remove(self, origin: int) -> Ints:
+        """Draw nothing of an origin any more; return the slots. They are held until they give way."""
+        slots = np.flatnonzero(self._transitions["origin"][: self._count] == origin)
+        self._transitions["origin"][slots] = _REMOVED
+        self.removed += len(slots)
+        return slots
+
+    def is_removed(self, slots: Ints) -> Bools:
+        """Say which slots hold what was removed."""
+        removed: Bools = self._transitions["origin"][slots] == _REMOVED
+        return removed
 
     def slot(self, number: NDArray[np.integer[Any]]) -> Ints:
         """Return the slots of numbered transitions, of any shape; those of what gave way hold another."""
@@ -221,6 +245,7 @@ class UniformReplay:
         | action | `[N, *action_shape]` |
         | reward | `[N]` |
         | terminated | `[S]` bool |
+        | origin | `[N]` int32; -1 of what was removed |
         | counters | `[3]` int64: inserted, stored, capacity |
         """
         slots = (self._oldest + np.arange(self._count)) % self.capacity
@@ -231,6 +256,7 @@ class UniformReplay:
             "action": held["action"].copy(),
             "reward": held["reward"].copy(),
             "terminated": held["terminated"][ends],
+            "origin": held["origin"].copy(),
             "counters": np.array([self.inserted, self.stored, self.capacity]),
         }
 
@@ -253,6 +279,9 @@ class UniformReplay:
             if obs is not None:
                 self._check_dtype(obs.dtype)
                 self._check_masks(shape[0], state.get("action_mask"))
+            origin = state.get("origin", np.zeros(len(ends), np.int32))  # one of an earlier version has none
+            if len(origin) != len(ends):
+                raise ValueError(f"{len(origin)} origins of {len(ends)} transitions")
             rows = self._rows.take_up(state, stored) if in_file else None
         except (KeyError, ValueError) as error:
             raise CheckpointError(
@@ -263,9 +292,10 @@ class UniformReplay:
             self._evict(self._count)
             rows = self._rows.put(obs, state.get("action_mask")) if len(ends) else np.zeros(0, np.int64)
         self.inserted, self.stored, self._count = inserted, stored - len(ends), 0
+        self.removed = int(np.count_nonzero(origin == _REMOVED))
         self._oldest = self.stored % self.capacity
         if rows is not None and len(ends):
-            self._write(rows, ends, state["action"], state["reward"], state["terminated"])
+            self._write(rows, ends, state["action"], state["reward"], state["terminated"], origin)
 
     def close(self, leave: bool = False) -> None:
         """Give a file up, or leave it there for whom is given what `state` returned last; memory stays."""
@@ -302,7 +332,13 @@ class UniformReplay:
             raise ValueError(f"masks of shape {found}, {wanted} is needed")
 
     def _write(
-        self, rows: Ints, ends: Bools, action: NDArray[Any], reward: NDArray[Any], terminated: Bools
+        self,
+        rows: Ints,
+        ends: Bools,
+        action: NDArray[Any],
+        reward: NDArray[Any],
+        terminated: Bools,
+        origin: NDArray[np.integer[Any]],
     ) -> None:
         """Write steps `[N]`, whose observations lie in rows `[N + S]`."""
         count = len(ends)
@@ -316,6 +352,7 @@ class UniformReplay:
             to["last"] = ends[steps]
             to["action"] = action[steps]
             to["reward"] = reward[steps]
+            to["origin"] = origin[steps]
             to["terminated"] = False
         self._transitions["terminated"][(first + np.flatnonzero(ends)) % self.capacity] = terminated
         self._count += count
@@ -327,6 +364,8 @@ class UniformReplay:
             return
         for slots, _ in self._pieces(self._oldest, count):
             self._rows.give_up(_rows_of(self._transitions[slots]))
+            if self.removed:
+                self.removed -= int(np.count_nonzero(self._transitions["origin"][slots] == _REMOVED))
         self._oldest = (self._oldest + count) % self.capacity
         self._count -= count
 

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from soulsgui.errors import CheckpointError
-from soulsgui.experience.segments import Segments
+from soulsgui.experience.segments import ORIGIN_BIT, Segments
 from soulsgui.rl.buffers.memory import Drawn, EpisodeLinks
 from soulsgui.rl.buffers.prioritised import SumTree
 from soulsgui.rl.buffers.replay import OR_WITHOUT, Bools, Ints, UniformReplay
@@ -158,6 +158,7 @@ class SequenceReplay:
             segments.reward,
             segments.terminated,
             segments.action_mask,
+            segments.origin,
         )
         source = segments.source
         assert source is not None
@@ -174,6 +175,17 @@ class SequenceReplay:
             self._grow(whose, waiting, start + int(lengths[index]))
         self._forget()
         return added
+
+    def remove(self, origin: int) -> int:
+        """Draw no sequence of an origin any more, as `ReplayMemory` says."""
+        removed = len(self.ring.remove(origin))
+        places = np.arange(self._gone, self._begun) % len(self._first)
+        gone = places[self.ring.is_removed(self.ring.slot(self._first[places]))]
+        self._tree.update(gone, np.zeros(len(gone)))
+        self._waiting = {
+            whose: ones for whose, ones in self._waiting.items() if whose >> ORIGIN_BIT != origin
+        }
+        return removed
 
     def draw(self, count: int, rng: np.random.Generator) -> Drawn:
         """Draw sequences for about `count` transitions, at least one: a `SequenceBatch`."""

@@ -80,6 +80,12 @@ async def _release(runner: "Runner", params: control.ClientParams) -> None:
     runner.look_at_clients()
 
 
+async def _purge(runner: "Runner", params: control.ClientParams) -> control.Purged:
+    command = NodeCommand(command="purge", args={"client": params.client})
+    answer = await runner.bus.ask(TRAINER, command, ANSWER_LIMIT_S)
+    return control.Purged(**answer.result)
+
+
 async def _rejects(runner: "Runner", params: control.RejectsParams) -> control.RejectList:
     if params.client:
         _check_known(runner, control.ClientParams(client=params.client))
@@ -242,10 +248,14 @@ def _name_and_state(runner: "Runner", client: str) -> tuple[str, ClientState]:
     return runner.client_names.of(client), runner.roster.state(client, time.monotonic())
 
 
-def _check_release(runner: "Runner", params: control.ClientParams) -> None:
+def _check_purge(runner: "Runner", params: control.ClientParams) -> None:
     _check_known(runner, params)
     if runner.run_manager.run is None:
         raise no_run()
+
+
+def _check_release(runner: "Runner", params: control.ClientParams) -> None:
+    _check_purge(runner, params)
     if not runner.roster.is_quarantined(params.client):
         name, state = _name_and_state(runner, params.client)
         raise Refused(
@@ -262,6 +272,7 @@ HANDLERS: dict[str, Handler] = {
     "clients.stop": _stop,
     "clients.forget": _forget,
     "clients.release": _release,
+    "clients.purge": _purge,
     "clients.rejects": _rejects,
     "clients.log": _log,
     "clients.invite.create": _invite,
@@ -276,6 +287,7 @@ CHECKS: dict[str, Check] = {
     "clients.stop": _check_stop,
     "clients.forget": _check_forget,
     "clients.release": _check_release,
+    "clients.purge": _check_purge,
     "clients.log": _check_known,
     "clients.revoke": lambda runner, params: runner.access.invitations.known(params.client),
     "clients.rename": _check_known,

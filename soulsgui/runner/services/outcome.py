@@ -6,6 +6,7 @@ import signal
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from soulsgui.errors import DIVERGED
 from soulsgui.installing import how_to_install
 
 QUIET_END = "ended as asked"  # words of an end that was asked for and went well
@@ -51,6 +52,11 @@ class Outcome:
     def hopeless(self) -> bool:
         """Whether no other try would end otherwise."""
         return self.refused or bool(missing_module(self.cause))
+
+    @property
+    def diverged(self) -> bool:
+        """Whether the training has diverged: it goes on from its last checkpoint, as often as it may."""
+        return self.exit_code == DIVERGED
 
     @property
     def words(self) -> str:

@@ -116,24 +116,32 @@ class StoreWriter:
         )
         return found.fetchone() is not None
 
-    def curve_end(self, n: int) -> list[tuple[int, float, int]]:
-        """Return (attempt, return, model id) of the last `n` episodes nothing overwrote, oldest first."""
+    def curve_end(self, n: int) -> list[tuple[int, float, int, str]]:
+        """Return (attempt, return, model id, client) of the last `n` episodes nothing overwrote, in order."""
         limits = Limits(attempt_starts(self.db))
-        found: list[tuple[int, float, int]] = []
+        found: list[tuple[int, float, int, str]] = []
         rows = self.db.execute(
-            "SELECT attempt, total_return, model_id, env_steps, episode FROM episodes ORDER BY row DESC"
+            "SELECT attempt, total_return, model_id, name, env_steps, episode FROM episodes"
+            " JOIN clients ON clients.id = client ORDER BY row DESC"
         )
-        for attempt, total_return, model_id, env_steps, episode in rows:
-            if not limits.of(attempt).overwrites_episode(env_steps, episode):
-                found.append((attempt, total_return, model_id))
+        for *one, env_steps, episode in rows:
+            if not limits.of(one[0]).overwrites_episode(env_steps, episode):
+                found.append((one[0], one[1], one[2], one[3]))
                 if len(found) == n:
                     break
         rows.close()
         return found[::-1]
 
-    def returns(self) -> Iterable[tuple[int, float, int]]:
-        """Iterate over (attempt, return, model id) of every episode, in the order of storing."""
-        return self.db.execute("SELECT attempt, total_return, model_id FROM episodes ORDER BY row")
+    def returns(self) -> Iterable[tuple[int, float, int, str]]:
+        """Iterate over (attempt, return, model id, client) of every episode, in the order of storing."""
+        return self.db.execute(
+            "SELECT attempt, total_return, model_id, name FROM episodes"
+            " JOIN clients ON clients.id = client ORDER BY row"
+        )
+
+    def players(self) -> set[str]:
+        """Return everybody of whom an episode is stored."""
+        return {name for (name,) in self.db.execute("SELECT name FROM clients")}
 
     def episodes_after(self, row: int, n: int) -> list[EpisodeRecord]:
         """Return up to `n` episodes behind a row, oldest first."""

@@ -19,8 +19,9 @@ import redis
 from numpy.typing import NDArray
 
 from soulsgui.environments.spaces import SpacesSpec
+from soulsgui.environments.step import LARGEST
 from soulsgui.errors import printable
-from soulsgui.experience.segments import Ints, Segments
+from soulsgui.experience.segments import ORIGIN_BIT, Ints, Segments
 from soulsgui.training.intake.checks import CODES, GOOD, LEFT_OUT, Codes, count_refused
 from soulsgui.training.intake.sessions import REFUSED, Session, Sessions
 from soulsgui.wire.group_reader import Fields, as_dict
@@ -30,10 +31,12 @@ from soulsgui.wire.messages.chunk_decoder import ChunkForm, OpenedChunks
 from soulsgui.wire.messages.node import HEAD_BYTES, Reject, Rejects
 from soulsgui.wire.messages.server_config import ServerConfig, state_of
 from soulsgui.wire.messages.session import CHUNK_FIELD, HELLO_FIELD
+from soulsgui.wire.outliers import Sizes
 
 logger = logging.getLogger(__name__)
 
 _LONGEST_NUMBER = 18
+_DECADES = 3.0  # rewards so many powers of ten larger than those of the others are not learned from
 
 
 @dataclass
@@ -144,11 +147,15 @@ class Accepted:
     chunks: int  # in how many they came
 
 
-def _source_of(client: str, session: str) -> int:
-    """Return 46 bits of a hash, and 17 free ones for the environment (`heartbeat.MAX_ENVS`)."""
-    # The same in every process: a saved memory goes on with sessions that go on.
-    digest = hashlib.blake2b(f"{client} {session}".encode(), digest_size=8).digest()
-    return int.from_bytes(digest, "big") >> 18 << 17
+def _hash(text: str) -> int:
+    """Return 23 bits, the same in every process: a saved memory goes on with sessions that go on."""
+    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=4).digest(), "big") >> 9
+
+
+def source_of(client: str, session: str = "") -> int:
+    """Return the source of segments of environment 0; the others of its session are counted from there."""
+    free_bits = 17  # for them: `heartbeat.MAX_ENVS`
+    return _hash(client) << ORIGIN_BIT | _hash(f"{client} {session}") << free_bits
 
 
 class SampleSink(Protocol):
@@ -171,6 +178,9 @@ class SampleSink(Protocol):
 
     def lost(self, client: str, reason: str) -> None:
         """Take note that a client won't deliver all of what it was asked for."""
+
+    def forget(self, client: str) -> int:
+        """Learn no more from what a client has sent; return how many transitions these are."""
 
 
 KEPT = 64
@@ -280,6 +290,7 @@ class Ingest:
         self._sessions = sessions
         self._sink = sink
         self._rejects = rejects
+        self.rewards = Sizes()
 
     def use(self, arrivals: Sequence[Arrivals]) -> list[Session]:
         """Take chunks over; return the sessions that were cut off by what came of them."""
@@ -312,6 +323,7 @@ class Ingest:
 
     def _use_together(self, arrivals: Sequence[Arrivals], cut_off: list[Session]) -> None:
         opened = self._open(arrivals)
+        cut_off += self._outliers(opened, arrivals)
         for number, arrival in enumerate(arrivals):
             if not self._book_together(opened, number, arrival):
                 self._book_one_by_one(opened, number, arrival, cut_off)
@@ -330,6 +342,28 @@ class Ingest:
         counts = np.diff(starts[first])
         codes = self._sink.judge(Owned(found.segments, [one.session for one in arrivals], counts))
         return _Opened(found, codes, starts, first)
+
+    def _outliers(self, opened: _Opened, arrivals: Sequence[Arrivals]) -> list[Session]:
+        """Cut those off whose rewards are of another size than those of the others; nothing of it is used."""
+        segments = opened.found.segments
+        steps = np.diff(segments.starts[opened.starts[opened.first]])
+        owner, size = np.repeat(np.arange(len(arrivals)), steps), np.abs(segments.reward)
+        counted = (size > 0) & (size <= LARGEST)
+        totals = np.bincount(owner, np.where(counted, size, 0.0), len(arrivals)).tolist()
+        counts = np.bincount(owner, counted, len(arrivals)).tolist()
+        for arrival, total, count in zip(arrivals, totals, counts, strict=True):
+            self.rewards.note(arrival.session.client, total, count)
+        found = self.rewards.outliers(_DECADES)
+        named = [one.session for one in arrivals if found and one.session.client in found]
+        for session in named:
+            if session.status == "accepted":
+                session.cut_off(f"its rewards are {found[session.client]}")
+                gone = self._sink.forget(session.client)
+                logger.warning(
+                    "%s was cut off: %s; %d of its transitions left the memory",
+                    session.client, session.reason, gone,
+                )  # fmt: skip
+        return named
 
     def _book_together(self, opened: _Opened, number: int, arrival: Arrivals) -> bool:
         """Book all chunks of a client in one step, if they are good and in order; return whether they are."""
@@ -395,7 +429,7 @@ class Ingest:
         counts = np.diff(opened.starts[opened.first])
         chunks = np.repeat(np.arange(len(opened.found.counts)), opened.found.counts)[good]
         clients = np.repeat(np.arange(len(arrivals)), counts)[good]
-        sources = [_source_of(arrival.session.client, arrival.session.id) for arrival in arrivals]
+        sources = [source_of(arrival.session.client, arrival.session.id) for arrival in arrivals]
         segments = opened.found.segments.take(good)
         self._sink.insert(
             Accepted(

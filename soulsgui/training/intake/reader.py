@@ -129,6 +129,7 @@ _ROSTER_EVERY_WHILE_WAITING_S = 0.1
 # Of many clients a look takes a while: most of the time is for their samples, and for learning.
 _ROSTER_AT_LEAST_EVERY_S = 1.0
 _PAUSE_AFTER_LOOK = 15
+_DECADES_WHEN_DIVERGED = 1.0  # something did go wrong: less than `chunks` asks for is enough
 # No run publishes so often; a beat that says more would push the ids of the run there.
 _BELIEVABLE_MODEL_ID = 2**40
 
@@ -253,6 +254,14 @@ class Intake:
         self._tell(connection)
         return taken_off
 
+    def cut_off_outliers(self, connection: redis.Redis) -> str:
+        """After the training has diverged: cut those off whose rewards stand out; say who and why."""
+        found = self.ingest.rewards.outliers(_DECADES_WHEN_DIVERGED)
+        names = [client for client in found if not self.sessions.is_cut_off(client)]
+        for client in names:
+            self.cut_off(connection, client, f"the training diverged, and its rewards are {found[client]}")
+        return "".join(f"; {client} is cut off: its rewards are {found[client]}" for client in names)
+
     def _exclude(self, client: str) -> None:
         """Expect nothing of a client any more that was cut off, and tell it."""
         self._sink.lost(client, "quarantined")
@@ -292,6 +301,7 @@ class Intake:
         if not self.sessions.release(client):
             return False
         logger.info("%s was released", client)
+        self.ingest.rewards.release(client)
         self._flooding.discard(client)
         if client in self.sessions.by_client:
             self._to_tell.add(client)

@@ -539,6 +539,12 @@ class Sessions:
         else:
             self._past[client].cut_off = reason
 
+    def is_cut_off(self, client: str) -> bool:
+        """Whether nothing of a client is taken until it is released."""
+        session, past = self.by_client.get(client), self._past.get(client)
+        held = session is not None and session.status == "quarantined"
+        return held or (past is not None and past.cut_off is not None)
+
     def release(self, client: str) -> bool:
         """Let a client that was cut off send again; return whether it was."""
         session = self.by_client.get(client)

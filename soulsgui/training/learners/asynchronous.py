@@ -115,6 +115,10 @@ class AsynchronousLearner(ABC):
     def lost(self, client: str, reason: str) -> None:  # noqa: B027 - nothing is to be done
         """The others go on; nobody waits for anybody."""
 
+    def forget(self, client: str) -> int:
+        """Nothing is remembered that was learned from."""
+        return 0
+
     def begin(self, attempt: Attempt) -> None:
         """Use an attempt's server and clients from now on."""
         self.attempt, now = attempt, time.monotonic()

@@ -120,6 +120,10 @@ class RoundLearner:
         self.store.add(accepted.segments, numbers[accepted.clients])
         self.status.staleness.accept(np.zeros(accepted.segments.count, np.int64), accepted.segments.length)
 
+    def forget(self, client: str) -> int:
+        """Nothing is remembered beyond a round."""
+        return 0
+
     def lost(self, client: str, reason: str) -> None:
         """Treat a member that won't deliver the rest by the round's policy, as `chunks.SampleSink`."""
         now = self.round

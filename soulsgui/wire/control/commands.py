@@ -552,6 +552,14 @@ COMMANDS: dict[str, Command] = {
             typed="clients release",
         ),
         Command(
+            "clients.purge",
+            ClientParams,
+            "let the run learn no more from what a client has sent so far",
+            results.Purged,
+            more="It leaves the replay memory, where the algorithm has one; what was learned from it stays.",
+            typed="clients purge",
+        ),
+        Command(
             "clients.rejects",
             RejectsParams,
             "the last samples that were refused, and why",

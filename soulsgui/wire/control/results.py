@@ -301,6 +301,12 @@ class CutOff(Message):
     cut_off: bool
 
 
+class Purged(Message):
+    """How many transitions of a client left the replay memory."""
+
+    transitions: int
+
+
 class JoinedServer(Message):
     """The server this computer plays for from now on."""
 

@@ -81,11 +81,11 @@ def test_what_can_not_work_is_off_and_says_why(page: ClientsPage) -> None:
     buttons = page.roster.buttons
     assert buttons["stop"].toolTip() == "Choose a client first."
     for chosen, allowed in (
-        (ONLINE, {"pause", "drain", "stop", "revoke"}),
-        (NEVER_SEEN, {"pause", "drain", "stop", "revoke"}),
-        (LONG_LOST, {"resume", "drain", "stop", "revoke"}),
-        (REVOKED, {"forget"}),
-        (LOCAL, {"pause", "drain", "stop"}),
+        (ONLINE, {"pause", "drain", "stop", "purge", "revoke"}),
+        (NEVER_SEEN, {"pause", "drain", "stop", "purge", "revoke"}),
+        (LONG_LOST, {"resume", "drain", "stop", "purge", "revoke"}),
+        (REVOKED, {"purge", "forget"}),
+        (LOCAL, {"pause", "drain", "stop", "purge"}),
     ):
         page.roster.choose(chosen.id)
         assert {name for name, button in buttons.items() if button.isEnabled()} == allowed

@@ -1,6 +1,7 @@
 """Memories of the DQN family: windows over segments, priorities, masks, and the same draws after a resume."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ from safetensors.numpy import load, save
 
 from soulsgui.environments.box import BoxSpec
 from soulsgui.errors import CheckpointError
-from soulsgui.experience.segments import Segments
+from soulsgui.experience.segments import ORIGIN_BIT, Segments
 from soulsgui.rl.buffers.memory import EpisodeLinks, ReplayMemory, WindowReplay
 from soulsgui.rl.buffers.replay import NStepBatch, UniformReplay
 from soulsgui.rl.buffers.sequences import SequenceReplay
@@ -75,7 +76,8 @@ def test_a_state_that_does_not_fit_is_refused_and_changes_nothing(make: Callable
     play(Players(seed=2), smaller, good, times=9)
     before, state = replay.state(), good.state()
     bad = [smaller.state(), make(size=1).state() | {"obs": np.zeros((0, 1), np.float32)}]
-    bad += [{name: array for name, array in state.items() if name != missing} for missing in state]
+    needed = [name for name in state if name != "origin"]  # which memories of earlier versions don't have
+    bad += [{name: array for name, array in state.items() if name != missing} for missing in needed]
     # How many sources there are, and how many sequences wait, nothing else tells.
     whole = [name for name in state if state[name].ndim and name not in ("tails", "sequence.waiting")]
     bad += [state | {name: state[name][1:]} for name in whole]
@@ -86,6 +88,43 @@ def test_a_state_that_does_not_fit_is_refused_and_changes_nothing(make: Callable
             replay.load_state(one)
         assert all(np.array_equal(array, before[name]) for name, array in replay.state().items())
     replay.load_state(state)
+
+
+@each_memory
+def test_what_came_from_an_origin_is_drawn_no_more(make: Callable[..., ReplayMemory]) -> None:
+    players, replay, again = Players(), make(), make()
+    wanted, other = 3, 4
+
+    def play_from(origin: int, times: int) -> None:
+        for _ in range(times):
+            piece, ends = players.play()
+            made = pieces(piece, terminated=[ends])
+            source = origin << ORIGIN_BIT | made.source
+            replay.add(replace(made, source=source, reward=np.full_like(made.reward, origin)))
+
+    def drawn(memory: ReplayMemory) -> set[float]:
+        batch = memory.draw(60, np.random.default_rng(0)).batch
+        reward = batch.reward[batch.valid] if hasattr(batch, "valid") else batch.reward
+        # Of the first steps alone: a window of one origin sums its own rewards only.
+        return {one for one in (wanted, other) if np.isin(reward, one * np.array([1, 1.5, 1.75])).any()}
+
+    play_from(wanted, 5)
+    play_from(other, 5)
+    assert drawn(replay) == {wanted, other}
+    inserted, kept = replay.inserted, len(replay)
+    gone = replay.remove(other)
+    assert (0 < gone < kept, replay.inserted, replay.remove(other)) == (True, inserted, 0)
+    assert drawn(replay) == {wanted}
+    again.load_state(load(save(replay.state())))
+    assert drawn(again) == {wanted}, "also after a resume"
+    play_from(other, 5)
+    assert other in drawn(replay), "what comes later is something else"
+    replay.remove(other)
+    replay.remove(wanted)
+    assert len(replay) == 0
+    play_from(wanted, 40)  # what was removed has given way
+    assert len(replay) == replay.capacity
+    assert drawn(replay) == {wanted}
 
 
 @each_memory

@@ -42,6 +42,7 @@ ALLOWED = {
     ("clients.forget", "gamer-01"): ("gamer-01 is invited: it could come back at any time.",) * 5,
     ("clients.forget", "client-1"): (None, ONLINE, ONLINE, "", ""),
     ("clients.release", "client-1"): (None, NOT_CUT_OFF, NOT_CUT_OFF, NOT_CUT_OFF, NO_RUN),
+    ("clients.purge", "client-1"): (None, "", "", "", NO_RUN),
 }
 
 

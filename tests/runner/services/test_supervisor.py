@@ -10,7 +10,7 @@ import psutil
 import pytest
 import pytest_asyncio
 
-from soulsgui.errors import ServiceError
+from soulsgui.errors import DIVERGED, ServiceError
 from soulsgui.runner.services.logs import FLOOD_BYTES, KEEP, LogFollower, log_parts
 from soulsgui.runner.services.processes import Identities
 from soulsgui.runner.services.service import Health
@@ -208,6 +208,17 @@ async def test_what_fails_at_every_start_is_given_up_with_cause_and_last_lines(s
     await supervisor.restart("worker")  # by hand
     assert await supervisor.wait_ready("worker", 10)
     assert supervisor.first.failures == 0
+
+
+async def test_a_trainer_that_diverged_has_not_failed(supervisor: Watched) -> None:
+    diverges = f"import sys; print('The training has diverged.', file=sys.stderr); sys.exit({DIVERGED})"
+    await supervisor.start(spec(supervisor.folder, diverges))
+    await until(lambda: supervisor.first.restarts >= supervisor.first.max_failures + 1)
+    assert (supervisor.first.failures, supervisor.events.of("error")) == (0, [])
+    level, what, cause, _, _ = supervisor.events.told[-1]
+    assert (level, what) == ("warning", "worker goes back to its last checkpoint")
+    assert "The training has diverged." in cause
+    await supervisor.stop("worker")
 
 
 async def test_one_that_everything_needs_is_tried_again_after_it_was_given_up(supervisor: Watched) -> None:

@@ -1,0 +1,58 @@
+"""Whose numbers are of another size than those of the others. Pure.
+
+Sizes are compared as powers of ten, by median and median absolute deviation: no single client moves them.
+The server's own clients are the measure where they play, and else all clients, at least three. Who explores
+more, or plays better, has other numbers, but not of another size: hence a distance of whole powers of ten,
+and zeros say nothing.
+"""
+
+import math
+from statistics import median
+
+from soulsgui.wire.keys import is_own_name
+
+_LEAST = 100.0  # numbers that a mean is taken over at least: a single large one is no outlier
+_MOST = 1000.0  # so much of the past counts: an honest one pays for nothing later
+_LEAST_CLIENTS = 3
+_SPREADS = 3.0  # beyond so many deviations of a fleet that differs widely by itself
+_DEVIATION = 1.4826  # of normal numbers in median absolute deviations
+
+
+class Sizes:
+    """The mean size of what each client has sent lately."""
+
+    def __init__(self) -> None:
+        self._seen: dict[str, tuple[float, float]] = {}  # sum of the newest sizes, and how many they are
+        self._released: set[str] = set()
+
+    def note(self, client: str, total: float, count: float) -> None:
+        """Take in how large so many numbers of a client are together, zeros left out."""
+        before, known = self._seen.get(client, (0.0, 0.0))
+        total, count = before + total, known + count
+        kept = min(_MOST / count, 1.0) if count else 1.0
+        self._seen[client] = total * kept, count * kept
+
+    def release(self, client: str) -> None:
+        """Begin anew with a client, and never call it an outlier again: somebody has looked at it."""
+        self._seen.pop(client, None)
+        self._released.add(client)
+
+    def outliers(self, decades: float) -> dict[str, str]:
+        """Say whose numbers are so many powers of ten larger than those of the others, in words."""
+        sizes = {
+            client: math.log10(total / max(count, _LEAST)) if total else 0.0
+            for client, (total, count) in self._seen.items()
+        }
+        measure = [size for client, size in sizes.items() if is_own_name(client)]
+        if not measure and len(sizes) >= _LEAST_CLIENTS:
+            measure = list(sizes.values())
+        if not measure:
+            return {}
+        middle = median(measure)
+        spread = _DEVIATION * median(abs(size - middle) for size in measure)
+        limit = middle + max(decades, _SPREADS * spread)
+        return {
+            client: f"{10 ** (size - middle):.2g} times as large as those of the others"
+            for client, size in sizes.items()
+            if size > limit and not (is_own_name(client) or client in self._released)
+        }

@@ -1,0 +1,74 @@
+"""A client whose rewards are of another size: nothing of it is learned from, and who it is is told."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from soulsgui.training.divergence import DivergenceError, Divergences
+from soulsgui.wire.connection import Address
+from tests.faults.waiting import until
+from tests.training.nodes import RunningNode, RunNode, dqn_settings, join
+from tests.training.players import Player
+
+pytestmark = pytest.mark.allow_warnings
+
+
+def _send(player: Player, reward: float = 1.0, steps: int = 8) -> None:
+    player.deliver(steps, reward=np.full(player.num_envs * steps, reward, np.float32))
+
+
+def _taken(node: RunningNode, steps: int) -> None:
+    node.wait_for(lambda now: now.env_steps == steps, f"{steps} steps are taken")
+
+
+def test_rewards_times_a_million_are_cut_off_before_anything_is_learned_from_them(run_node: RunNode) -> None:
+    with run_node(dqn_settings(dqn__learning_starts=1000)) as node:
+        good, evil = join(node, "client-1"), join(node, "evil")
+        memory = node.node.learner.memory
+        for number, player in enumerate((good, evil), start=1):
+            _send(player)
+            _taken(node, 16 * number)
+        _send(evil, reward=1e6)
+        until(lambda: evil.granted().status == "quarantined", "it is cut off")
+        assert evil.granted().reason == "its rewards are 1e+06 times as large as those of the others"
+        assert len(memory) == 16, "what it had sent before left the memory, too"
+        assert node.wait_for(lambda now: now.rejected, "it is counted").rejected == {"not_admitted": 1}
+        assert node.answer(node.ask("release", client="evil")).ok
+        until(lambda: evil.granted().status == "accepted", "somebody has looked at it")
+        _send(evil, reward=1e6)
+        _taken(node, 48)
+        purged = node.answer(node.ask("purge", client="evil"))
+        assert (purged.result, len(memory)) == ({"transitions": 16}, 16)
+
+
+def test_when_training_diverges_who_stands_out_is_cut_off_named_and_forgotten(
+    run_node: RunNode, redis_address: Address, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = dqn_settings(checkpoint__with_buffer=True, checkpoint__every_updates=1)
+    node = RunningNode(redis_address, tmp_path, settings)
+    good, evil = join(node, "client-1"), join(node, "evil")
+    agent, update = node.node.agent, node.node.agent.update
+
+    def explode(*given: Any, **more: Any) -> Any:
+        update(*given, **more)
+        raise DivergenceError(agent.updates, "loss is nan")
+
+    _send(good)
+    _send(evil, reward=40.0)  # of no other size than somebody may have
+    node.wait_for(lambda now: now.checkpoint_env_steps == 32, "a checkpoint with both")
+    monkeypatch.setattr(agent, "update", explode)
+    _send(good)
+    node.join()
+    assert isinstance(node.failure, DivergenceError)
+    node.connection.close()
+    reason = "its rewards are 20 times as large as those of the others"
+    noted = Divergences(tmp_path / "divergence.json").last
+    assert noted is not None
+    assert noted.reason == f"loss is nan; evil is cut off: {reason}"
+    with run_node(settings, resume=True) as again:
+        state = again.wait_for(lambda now: now.diverged, "it says so")
+        assert "evil is cut off" in state.diverged
+        assert evil.grant().reason == f"the training diverged, and {reason}"
+        until(lambda: len(again.node.learner.memory) == 16, "what it had sent is not learned from again")
