@@ -14,8 +14,9 @@ import redis
 from soulsgui.errors import UsageError
 from soulsgui.runner.access.invitations import Invitations, Invited
 from soulsgui.runner.events import EventLog
+from soulsgui.runner.server.addresses import told_addresses
 from soulsgui.runner.server.bus import Bus
-from soulsgui.runner.server.redis_server import REDIS, RedisServer, told_addresses
+from soulsgui.runner.server.redis_server import REDIS, RedisServer
 from soulsgui.system import is_private, make_private
 from soulsgui.wire.access import secret_hash, user_line, user_of, user_words
 from soulsgui.wire.connection import AWAY, Address

@@ -23,7 +23,7 @@ import uvloop
 from soulsgui.errors import ServiceError
 from soulsgui.process import setup_logging, stop_on_signals
 from soulsgui.runner.access.certificate import read_certificate
-from soulsgui.runner.server.redis_server import private_addresses
+from soulsgui.runner.server.addresses import private_addresses
 from soulsgui.system import who_listens
 from soulsgui.wire.access import client_of
 from soulsgui.wire.beats import own_instance

@@ -19,8 +19,8 @@ import redis
 from soulsgui.errors import ServiceError
 from soulsgui.runner.access.certificate import ensure_certificate
 from soulsgui.runner.server import gateway as gateway_module
+from soulsgui.runner.server.addresses import private_addresses
 from soulsgui.runner.server.gateway import Gateway
-from soulsgui.runner.server.redis_server import private_addresses
 from soulsgui.system import free_port
 from soulsgui.wire.access import secret_hash, user_of, user_words
 from soulsgui.wire.connection import Address, connect

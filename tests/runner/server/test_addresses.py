@@ -6,7 +6,7 @@ from collections import namedtuple
 import psutil
 import pytest
 
-from soulsgui.runner.server.redis_server import MOST, private_addresses, told_addresses
+from soulsgui.runner.server.addresses import MOST, private_addresses, told_addresses
 
 Entry = namedtuple("Entry", ["family", "address"])
 HARDWARE = 17
