@@ -41,7 +41,7 @@ class Config:
             limit; -1: that one alone.
         n_step: Rewards that are added up before the value of what follows is asked for.
         epsilon: Probability of a random action; `ladder`: each environment has one of its own
-            (`dqn.exploration`).
+            (`dqn.exploration`; with `boltzmann` there is none).
         actor_processes: Processes that step environments.
         actor_threads: Environments of each of them, stepped side by side.
         inference_servers: Processes that choose actions.
@@ -145,6 +145,11 @@ class Trainer:
         for name in ("actor_processes", "max_environment_steps"):
             if getattr(config, name) == 0:
                 raise UsageError(f"{name} is 0: one is needed at least.")
+        if given is not None and given.parts.kind == "recurrent" and given.parts.n_step != config.n_step:
+            raise UsageError(
+                f"This agent was made for dqn.n_step {given.parts.n_step}; n_step is {config.n_step}.",
+                f"Say n_step={given.parts.n_step}, or make the agent with another dqn.n_step.",
+            )
         self._settings = as_settings(base, {"algorithm": "dqn"} | config.overrides(environment))
         self._config, self._run_dir = config, run_dir
         self._stop = threading.Event()
