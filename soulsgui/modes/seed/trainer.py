@@ -9,8 +9,6 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Literal, cast
 
-import torch
-
 from soulsgui.config.layers import ConfigLike, as_settings
 from soulsgui.config.paths import RunFolder
 from soulsgui.config.schema import Settings
@@ -171,7 +169,6 @@ class Trainer:
         """
         config, servers = self._config, self._config.inference_servers
         with ExitStack() as opened:
-            opened.callback(torch.set_num_threads, torch.get_num_threads())
             opened.callback(self._stop.clear)
             folder, processes, address = opened.enter_context(local_server(self._stop))
             self.address, run = address, RunFolder(self._run_dir or folder / "runs" / "seed")
