@@ -33,6 +33,7 @@ from soulsgui.training.learners.replay import ReplayLearner
 from soulsgui.training.learners.rounds import RoundLearner
 from soulsgui.training.learners.vtrace import VTraceLearner
 from soulsgui.training.status import QUIET_END, IsSet, Observes, StateReporter, Stopwatch
+from soulsgui.training.threads import threads_of_a_learner
 from soulsgui.wire.beats import own_instance
 from soulsgui.wire.connection import AWAY, Address, Stopped
 from soulsgui.wire.keys import TRAINER
@@ -106,6 +107,7 @@ class TrainingNode(ABC):
         """What learns."""
         return self.learner.agent
 
+    @threads_of_a_learner()
     def run(self) -> None:
         """Train until stopped. A last checkpoint is saved at the end."""
         self._open()

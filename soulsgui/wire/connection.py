@@ -18,11 +18,12 @@ import time
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+import hiredis
 import redis
 import redis.asyncio
 from redis.asyncio.retry import Retry as AsyncRetry
 from redis.backoff import NoBackoff
-from redis.connection import HiredisRespSerializer, PythonRespSerializer
+from redis.connection import PythonRespSerializer
 from redis.retry import Retry
 
 from soulsgui.wire.access import Address as Address
@@ -392,14 +393,15 @@ class CommandPacker:
     """
 
     def __init__(self) -> None:
-        self._small = HiredisRespSerializer()
-        self._large = PythonRespSerializer(LARGE_BYTES, _encode)
+        self._large: Any = PythonRespSerializer(LARGE_BYTES, _encode)
 
     def pack(self, *args: Any) -> list[bytes]:
         """Return a command's bytes in pieces; values of more than `LARGE_BYTES` are pieces of their own."""
-        large = any(type(arg) is bytes and len(arg) > LARGE_BYTES for arg in args)
-        pieces: list[bytes] = (self._large if large else self._small).pack(*args)
-        return pieces
+        for arg in args:
+            if type(arg) is bytes and len(arg) > LARGE_BYTES:
+                pieces: list[bytes] = self._large.pack(*args)
+                return pieces
+        return [hiredis.pack_command((*args[0].split(), *args[1:]))]  # a name may be `CLIENT SETINFO`
 
 
 def _encode(value: Any) -> bytes:

@@ -12,6 +12,8 @@ GOALS = {
     "cartpole_seed": ("dqn", "mean_return", 475, 5),
     "cartpole_vtrace": ("vtrace", "best_mean_return", 475, 5),
     "pendulum_sac": ("sac", "mean_return", -150, 3),
+    "pendulum_td3": ("sac", "mean_return", -150, 1),
+    "pendulum_tqc": ("sac", "mean_return", -150, 1),
 }
 """Of each preset its algorithm, which return has to be how high, and how many seeds are tried."""
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Self
 
-import torch
 from gymnasium.spaces import Box
 
 from soulsgui.config.layers import ConfigLike, as_settings
@@ -195,7 +194,6 @@ class AsyncTrainer:
             raise UsageError(
                 "The actors do not run.", "Call their run first, and build others for each training."
             )
-        threads = torch.get_num_threads()
         try:
             run = RunFolder(actors.folder / "run")
             with guard_init_env():
@@ -212,7 +210,6 @@ class AsyncTrainer:
             return training.stat()
         finally:
             recorder.close()
-            torch.set_num_threads(threads)
 
 
 def _algorithm_for(env: Mapping[str, Any]) -> str:

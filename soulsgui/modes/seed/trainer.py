@@ -9,8 +9,6 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Literal, cast
 
-import torch
-
 from soulsgui.config.layers import ConfigLike, as_settings
 from soulsgui.config.paths import RunFolder
 from soulsgui.config.schema import Settings
@@ -41,7 +39,7 @@ class Config:
             limit; -1: that one alone.
         n_step: Rewards that are added up before the value of what follows is asked for.
         epsilon: Probability of a random action; `ladder`: each environment has one of its own
-            (`dqn.exploration`).
+            (`dqn.exploration`; with `boltzmann` there is none).
         actor_processes: Processes that step environments.
         actor_threads: Environments of each of them, stepped side by side.
         inference_servers: Processes that choose actions.
@@ -145,6 +143,11 @@ class Trainer:
         for name in ("actor_processes", "max_environment_steps"):
             if getattr(config, name) == 0:
                 raise UsageError(f"{name} is 0: one is needed at least.")
+        if given is not None and given.parts.kind == "recurrent" and given.parts.n_step != config.n_step:
+            raise UsageError(
+                f"This agent was made for dqn.n_step {given.parts.n_step}; n_step is {config.n_step}.",
+                f"Say n_step={given.parts.n_step}, or make the agent with another dqn.n_step.",
+            )
         self._settings = as_settings(base, {"algorithm": "dqn"} | config.overrides(environment))
         self._config, self._run_dir = config, run_dir
         self._stop = threading.Event()
@@ -166,7 +169,6 @@ class Trainer:
         """
         config, servers = self._config, self._config.inference_servers
         with ExitStack() as opened:
-            opened.callback(torch.set_num_threads, torch.get_num_threads())
             opened.callback(self._stop.clear)
             folder, processes, address = opened.enter_context(local_server(self._stop))
             self.address, run = address, RunFolder(self._run_dir or folder / "runs" / "seed")

@@ -21,6 +21,7 @@ from soulsgui.policies.policy import Policy
 from soulsgui.sampling import ActorManager, ActorManagerConfig, InitGuard, SimpleStepProcessorConfig
 from soulsgui.training import AsyncTrainer, AsyncTrainerConfig, Evaluator, ReplayBufferConfig
 from soulsgui.training.checkpoint import read_checkpoint
+from soulsgui.training.threads import numpy_threads
 from soulsgui.wire.connection import connect
 from tests.faults.waiting import until
 from tests.modes.asynchronous.agents import Broken, Counting
@@ -51,6 +52,7 @@ class Scripted:
         self.means, self.evaluated = list(means), list[Any]()
 
     def evaluate(self, policy: Policy, guard_init_env: InitGuard) -> Evaluation:
+        assert numpy_threads(1) in (1, None), "a second one would wait for the cores that actors keep busy"
         self.evaluated.append(cast(Any, policy)._agent.opts)
         return Evaluation((self.means.pop(0),), (1,), 0.0)
 

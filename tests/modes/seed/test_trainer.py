@@ -20,10 +20,11 @@ from tests.faults.waiting import until
 ENV = "CartPole-v1"
 
 
-def rainbow() -> DQNAgent:
+def made(name: str) -> DQNAgent:
     env = gymnasium.make(ENV)
     spaces = SpacesSpec.from_env(env.observation_space, env.action_space)
-    return DQNAgent(spaces, as_settings({"dqn": {"agent": "rainbow"}, "network.hidden_sizes": [16]}), seed=0)
+    settings = {"algorithm": "dqn", "dqn": {"agent": name}, "network.hidden_sizes": [16]}
+    return DQNAgent(spaces, as_settings(settings), seed=0)
 
 
 def test_fields_and_defaults_of_the_source_stand_for_settings() -> None:
@@ -45,8 +46,8 @@ def test_fields_and_defaults_of_the_source_stand_for_settings() -> None:
 
 def test_settings_of_the_environment_a_limit_of_steps_and_a_ladder() -> None:
     config = Config(max_environment_steps=50, epsilon="ladder", max_train_frequency=7)
-    made = Trainer({"env.id": "Other-v0"}, config, {"id": ENV, "wrappers": ["FlattenObservation"]})
-    settings = made._settings
+    trainer = Trainer({"env.id": "Other-v0"}, config, {"id": ENV, "wrappers": ["FlattenObservation"]})
+    settings = trainer._settings
     assert (settings.env.id, settings.algorithm) == (ENV, "dqn")
     assert settings.env.wrappers == ("FlattenObservation",)
     assert settings.env.kwargs == {"max_episode_steps": 50}
@@ -73,15 +74,21 @@ def test_another_agent_is_told() -> None:
         Trainer(cast(Any, 3.0), Config(), ENV)
 
 
+def test_a_recurrent_agent_has_its_own_windows() -> None:
+    with pytest.raises(UsageError, match=r"made for dqn\.n_step 5; n_step is 3"):
+        Trainer(made("r2d2"), Config(), ENV)
+    assert Trainer(made("r2d2"), Config(n_step=5), ENV)._settings.dqn.n_step == 5
+
+
 @pytest.mark.processes
 def test_an_agent_of_other_spaces_is_told_and_everything_ends() -> None:
     with pytest.raises(UsageError, match="other spaces than Acrobot-v1"):
-        Trainer(rainbow(), Config(), "Acrobot-v1").start(60.0)
+        Trainer(made("rainbow"), Config(), "Acrobot-v1").start(60.0)
 
 
 @pytest.mark.processes
 def test_a_given_agent_is_trained_where_it_is_and_nothing_is_left(tmp_path: Path) -> None:
-    agent = rainbow()
+    agent = made("rainbow")
     before, children = agent.export_weights(noise=False), psutil.Process().children(recursive=True)
     config = Config(minimum_buffer_size=100, max_train_frequency=20, max_environment_steps=9)
     trainer = Trainer(agent, config, ENV, run_dir=tmp_path / "run")
