@@ -143,6 +143,7 @@ def level_look(level: str) -> Look:
 
 _TITLES = {
     "redis": "Redis",
+    "gateway": "Gateway",
     "trainer": "Trainer",
     "telemetry": "Telemetry",
     "evaluator": "Evaluator",

@@ -204,13 +204,14 @@ class Runner(BaseRunner):
             return
         redis, server_file = self.settings.redis, self.folders.server_address
         reach = [option for option, on in (("--lan", redis.lan), ("--public", redis.public)) if on]
+        look = node_health(GATEWAY, self.server_state)
         spec = ServiceSpec(
             name=GATEWAY,
             kind=GATEWAY,
             argv=(*own_command(GATEWAY), "--server-file", str(server_file), *reach),
             tier=0,
             log_path=server_logs(self.folders) / "gateway.log",
-            health=node_health(GATEWAY, self.server_state),
+            health=lambda: replace(look(), phase=""),  # it does one thing alone
             port=self._address.port,
             retry_s=_AGAIN_S,
             binding=binding_of(server_file),

@@ -127,6 +127,12 @@ def test_an_invited_computer_plays_until_it_is_revoked_or_invited_anew(
     wait_for(lambda: server.client_state("gamer") == "online", "it plays")
     server.wait_updates(3)
     assert server.status().run.rejected == {}
+    server.kill("gateway")
+    report.injected("the gateway killed while a client plays")
+    before = time.monotonic()
+    server.wait_updates(2)
+    report.recovered(time.monotonic() - before)
+    assert server.status().run.rejected == {}
     kept = tmp_path / "pc" / "config" / "servers" / f"{invitation.server_id}.soulsgui"
     assert Invitation.load(kept) == invitation
 

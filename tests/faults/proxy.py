@@ -21,10 +21,12 @@ class Proxy:
     Attributes:
         address: The server as those see it who come through here.
         accepted: Connections that were ever taken.
+        heard: All that passed, in both directions.
     """
 
     def __init__(self, target: Address, host: str = "127.0.0.1", port: int = 0) -> None:
         self.accepted = 0
+        self.heard = bytearray()
         self._target = target
         self._wires: set[asyncio.Task[None]] = set()
         self._swallowed: set[asyncio.Task[None]] = set()
@@ -92,6 +94,7 @@ class Proxy:
         self, wire: "asyncio.Task[None]", reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
         while data := await reader.read(_PIECE):
+            self.heard += data
             await self._flows.wait()
             if wire not in self._swallowed:
                 writer.write(data)

@@ -26,6 +26,7 @@ from soulsgui.wire.access import secret_hash, user_of, user_words
 from soulsgui.wire.connection import Address, connect
 from soulsgui.wire.keys import GATEWAY, Keys
 from soulsgui.wire.messages.node import NodeState
+from tests.faults.proxy import Proxy
 from tests.faults.waiting import until
 from tests.gateways import running_gateway
 
@@ -85,6 +86,16 @@ def test_the_invited_come_in_encrypted_and_what_they_send_arrives_whole(
         woken.close()
     with knock(outside) as tried:
         assert tried.version() == "TLSv1.3"
+
+
+def test_who_listens_in_between_hears_no_secret_and_no_observation(outside: Address) -> None:
+    observation = bytes(range(256)) * 40
+    with closing(Proxy(outside)) as between, closing(connect(between.address)) as own:
+        own.xadd(Keys(outside.prefix).chunks("a"), {"c": observation})
+        heard = bytes(between.heard)
+    assert len(heard) > len(observation)
+    for word in (SECRET.encode(), outside.user.encode(), observation[:64], b"XADD", outside.prefix.encode()):
+        assert word not in heard
 
 
 @pytest.mark.parametrize("change", [{"password": "x" * 26}, {"user": "client.b"}])
