@@ -81,13 +81,8 @@ def user_of(client: str) -> str:
 
 
 def client_of_user(user: str) -> str:
-    """Return the client that a user of the server is; empty for the server's own."""
-    return user.removeprefix(_CLIENT) if user.startswith(_CLIENT) else ""
-
-
-def client_of(user: str) -> str:
-    """Return the client whose user this is; empty where it is none."""
-    name = user.removeprefix("client.")
+    """Return the client that a user of the server is; empty where it is none."""
+    name = user.removeprefix(_CLIENT)
     return name if name != user and is_client_name(name) else ""
 
 

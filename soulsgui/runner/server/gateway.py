@@ -25,10 +25,10 @@ from soulsgui.process import setup_logging, stop_on_signals
 from soulsgui.runner.access.certificate import read_certificate
 from soulsgui.runner.server.addresses import private_addresses
 from soulsgui.system import who_listens
-from soulsgui.wire.access import client_of
+from soulsgui.wire.access import client_of_user
 from soulsgui.wire.beats import own_instance
-from soulsgui.wire.connection import AWAY, NO_DESCRIPTORS, Address, connect_async
-from soulsgui.wire.keys import GATEWAY, Keys
+from soulsgui.wire.connection import AWAY, Address, connect_async
+from soulsgui.wire.keys import GATEWAY, Keys, is_own_name
 from soulsgui.wire.messages.node import NodeState
 
 logger = logging.getLogger(__name__)
@@ -40,7 +40,7 @@ MOST_STRANGERS = 1024
 """So many at once may be about to say who they are; beyond, who has had the longest time is ended."""
 
 MOST_OF_ADDRESS = 256
-"""So many of these from one address; more of them are closed at once."""
+"""So many of these from one address, likewise."""
 
 MOST_OF_CLIENT = 64
 """So many connections one client may have."""
@@ -145,7 +145,7 @@ class Gateway:
         self._context.minimum_version = ssl.TLSVersion.TLSv1_3
         self._context.load_cert_chain(certificate.path, certificate.key)
         self._listening: dict[str, asyncio.Task[None]] = {}
-        self._strangers: dict[asyncio.Task[None], None] = {}  # the oldest first
+        self._strangers: dict[asyncio.Task[None], str] = {}  # with their addresses, the oldest first
         self._strangers_of: Counter[str] = Counter()  # at each address
         self._connections: Counter[str] = Counter()  # of each client
         self._refused: Counter[str] = Counter()  # by address, since that was told last
@@ -204,27 +204,24 @@ class Gateway:
         while True:
             try:
                 connection, peer = await loop.sock_accept(listening)
-            except OSError as error:
-                if error.errno not in NO_DESCRIPTORS:
-                    raise
-                self._refuse("no room for it")
+            except OSError as error:  # it is gone already, or there are as many files open as may be
+                self._refuse(error.strerror or "nowhere")
                 await asyncio.sleep(_CROWDED_S)
                 continue
             host = str(peer[0])
-            if self._strangers_of[host] >= MOST_OF_ADDRESS:
-                self._refuse(host)
-                connection.close()
-            else:
-                task = asyncio.create_task(self._hear(connection, host))
-                self._strangers[task] = None
-                task.add_done_callback(self._strangers.pop)
-                if len(self._strangers) > MOST_STRANGERS:
-                    next(iter(self._strangers)).cancel()
+            task = asyncio.create_task(self._hear(connection, host))
+            self._strangers[task] = host
+            self._strangers_of[host] += 1
+            task.add_done_callback(self._forget)
+            # Who knows a secret says it at once: whoever has had the longest time makes room.
+            if self._strangers_of[host] > MOST_OF_ADDRESS:
+                self._end(next(one for one, where in self._strangers.items() if where == host))
+            elif len(self._strangers) > MOST_STRANGERS:
+                self._end(next(iter(self._strangers)))
             await asyncio.sleep(0)  # who is inside goes on, however many come
 
     async def _hear(self, connection: socket.socket, host: str) -> None:
         """Have one say who it is, and let it in where the server knows it."""
-        self._strangers_of[host] += 1
         try:
             _keep_alive(connection)
             async with asyncio.timeout(KNOCK_S):
@@ -240,13 +237,11 @@ class Gateway:
         except (OSError, TimeoutError) as error:
             self._refuse(host)
             logger.debug("%s was not let in: %r", host, error)
-        finally:
-            _count_down(self._strangers_of, host)
 
     async def _let_in(self, client: _Side) -> None:
         said = await client.match(_LOGIN)
-        name = client_of(said[1].decode(errors="replace")) if said is not None and said[1] else ""
-        if said is None or not name:
+        name = client_of_user(said[1].decode(errors="replace")) if said is not None and said[1] else ""
+        if said is None or not name or is_own_name(name):
             client.end(_NO_CLIENT)
             return
         if self._connections[name] >= MOST_OF_CLIENT:
@@ -265,6 +260,15 @@ class Gateway:
         client.on_lost = lambda: _count_down(self._connections, name)
         server.join(client)
         client.join(server)
+
+    def _end(self, task: asyncio.Task[None]) -> None:
+        self._refuse(self._strangers[task])
+        self._forget(task)
+        task.cancel()
+
+    def _forget(self, task: asyncio.Task[None]) -> None:
+        if (host := self._strangers.pop(task, None)) is not None:
+            _count_down(self._strangers_of, host)
 
     def _refuse(self, host: str) -> None:
         self._refused[host if len(self._refused) < _MOST_REFUSED else "others"] += 1

@@ -98,7 +98,9 @@ def test_who_listens_in_between_hears_no_secret_and_no_observation(outside: Addr
         assert word not in heard
 
 
-@pytest.mark.parametrize("change", [{"password": "x" * 26}, {"user": "client.b"}])
+@pytest.mark.parametrize(
+    "change", [{"password": "x" * 26}, {"user": "client.b"}, {"user": "client.client-1"}]
+)
 def test_who_is_not_invited_is_told_so_by_the_server(outside: Address, change: dict[str, str]) -> None:
     with closing(connect(replace(outside, **change))) as stranger, pytest.raises(redis.AuthenticationError):
         stranger.ping()
@@ -159,9 +161,26 @@ def test_who_says_nothing_is_ended_and_keeps_nobody_out(
         ]
         until(lambda: _comes_in(outside), "somebody who knows the secret comes in")
         assert all(is_closed(one) for one in crowd)
+        stop = threading.Event()
+        more = threading.Thread(target=_crowd, args=(place, stop), name="crowd")
+        more.start()
+        try:
+            for _ in range(3):
+                until(lambda: _comes_in(outside), "somebody comes in while others never cease to come")
+        finally:
+            stop.set()
+            more.join()
         silent = opened.enter_context(knock(outside))
         assert is_closed(silent)
         assert _comes_in(outside)
+
+
+def _crowd(place: tuple[str, int], stop: threading.Event) -> None:
+    """Come again and again, and say nothing."""
+    while not stop.is_set():
+        with ExitStack() as opened, contextlib.suppress(OSError):
+            for _ in range(gateway_module.MOST_OF_ADDRESS + 50):
+                opened.enter_context(socket.create_connection(place, 60))
 
 
 def _comes_in(outside: Address) -> bool:
