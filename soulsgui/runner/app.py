@@ -39,7 +39,7 @@ logger = logging.getLogger(__name__)
 _IDENTITY_FILE = "server.json"
 _REMEDY = "See it with `soulsgui status`, end it with `soulsgui shutdown`, or use another --data-dir."
 
-_VERIFY_EVERY_S = 86_400.0
+_VERIFY_FIRST_S, _VERIFY_EVERY_S = 600.0, 86_400.0
 _HURRIED_S = 0.05
 _BUSY_S = 0.1
 _IDLE_S = 0.5
@@ -74,6 +74,7 @@ class Runner(BaseRunner):
         self._failing: set[str] = set()  # the clients whose environments were told to fail
         self._server_due = 0.0
         self._ending = False
+        self._damaged: set[str] | None = None  # checkpoints, by their folders; None before the first look
 
     async def open(self) -> bool:
         """Start Redis and the control API, and take over what an earlier runner left; tell whether a run was.
@@ -139,6 +140,7 @@ class Runner(BaseRunner):
         self._cleanup.push_async_callback(asyncio.to_thread, self._reading.shutdown)
         self._pinger = Pinger(address)
         self._crowded = False
+        self._unreached = ""  # why other computers can't come in
         self._cleanup.push_async_callback(asyncio.to_thread, self._pinger.close)
         self.roster = ClientRoster(Keys(address.prefix))
         local = LocalClients(self.folders.server, address)
@@ -165,7 +167,7 @@ class Runner(BaseRunner):
             lambda: self.supervisor.running(TRAINER),
             lambda: self._run_of(REDIS),
         )
-        self.connections = ConnectionGuard(self.bus, self.events, self.memory.cut_off, self.access.lost)
+        self.connections = ConnectionGuard(self.bus, self.events, self.access, self.memory.cut_off)
         self._keep_doing(self._watch, "watch")
         self._keep_doing(self._guard_memory, "memory", LOOK_EVERY_S)
         self._keep_doing(self._verify_checkpoints, "verifying checkpoints", 0.0)
@@ -231,10 +233,13 @@ class Runner(BaseRunner):
 
     async def _verify_checkpoints(self) -> None:
         """Once a day read every checkpoint anew: what lies on a disk may change without anybody's doing."""
-        await asyncio.sleep(_VERIFY_EVERY_S)
+        await asyncio.sleep(_VERIFY_EVERY_S if self._damaged is not None else _VERIFY_FIRST_S)
+        told, self._damaged = self._damaged or set(), set()
         for run in await asyncio.to_thread(self.library.folders):
             for info in await asyncio.to_thread(Checkpoints().list, run):
                 if not info.valid:
+                    self._damaged.add(info.path)
+                if not info.valid and info.path not in told:
                     remedy = (
                         "Check the disk of the data folder. A run that goes on takes the newest whole one."
                     )
@@ -288,6 +293,7 @@ class Runner(BaseRunner):
             self.access.lost()
         self._look_at_disk()
         self._look_at_crowd()
+        self._look_at_gateway()
         up = turn.reachable and not self.server_state.disk_full and not self._crowded
         self.supervisor.context.server_up = up
         writes = self.roster.take(turn, now)
@@ -373,6 +379,15 @@ class Runner(BaseRunner):
             self._on_event("warning", "Redis lets nobody in.", health.detail, remedy, REDIS)
         else:
             self._on_event("info", "Redis lets others in again.", "", "", REDIS)
+
+    def _look_at_gateway(self) -> None:
+        """Tell when other computers can't come in, though they should."""
+        state = self.server_state.node(GATEWAY)
+        if state is not None and state.error != self._unreached:
+            self._unreached = state.error
+            if state.error:
+                what = "Other computers can't reach the server (redis.lan)."
+                self._on_event("warning", what, state.error, "", GATEWAY)
 
     def _run_of(self, service: str) -> str:
         run = self.run_manager.run if hasattr(self, "run_manager") else None

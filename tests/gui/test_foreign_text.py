@@ -4,7 +4,7 @@ import ast
 import types
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, Literal, get_args, get_origin
+from typing import Any, Literal, Union, get_args, get_origin
 
 import pytest
 from pydantic import BaseModel, ValidationError
@@ -55,7 +55,7 @@ def hostile(kind: type[BaseModel]) -> Any:
 
 
 def _offers(annotation: Any) -> list[Any]:
-    if isinstance(annotation, types.UnionType):
+    if get_origin(annotation) in (Union, types.UnionType):
         annotation = next(part for part in get_args(annotation) if part is not type(None))
     if annotation is str:
         return [HOSTILE]

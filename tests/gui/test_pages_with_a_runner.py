@@ -15,9 +15,10 @@ from soulsgui.gui.feed import Feed
 from soulsgui.gui.logs.page import LogsPage
 from soulsgui.gui.runs.checkpoints import NoteDialog
 from soulsgui.gui.runs.page import RunsPage
-from soulsgui.wire.connection import connect
+from soulsgui.wire.connection import AWAY, connect
 from soulsgui.wire.invitation import Invitation
 from tests.end_to_end.server import UNHURRIED, RunningServer
+from tests.faults.waiting import until
 from tests.gui.fake_feed import FakeShell
 from tests.gui.questions import answer
 from tests.gui.reading import part_of, shown
@@ -37,7 +38,7 @@ def is_let_in(invitation: Invitation) -> bool:
     connection = connect(invitation.address(*invitation.addresses[0]))
     try:
         return bool(connection.ping())
-    except redis.AuthenticationError:
+    except (redis.AuthenticationError, *AWAY):
         return False
     finally:
         connection.close()
@@ -53,7 +54,7 @@ def test_a_computer_is_invited_told_to_pause_and_revoked(
     click(qtbot, dialog.invite)
     qtbot.waitUntil(lambda: bool(dialog.link.text()))
     invitation = Invitation.parse(dialog.link.text())
-    assert is_let_in(invitation)
+    until(lambda: server.pid("gateway") and is_let_in(invitation), "the gateway lets it in")
     qtbot.waitUntil(lambda: page.roster.model.row_of("gamer-11") is not None)
     page.roster.choose("gamer-11")
     click(qtbot, page.roster.buttons["pause"])

@@ -545,6 +545,7 @@ async def test_a_run_ends_at_its_steps_by_telemetrys_verdict_or_as_its_trainer_w
 async def test_damage_of_a_checkpoint_is_found_within_a_day_also_where_nothing_tells_that_its_file_changed(
     folders: Folders, fake_services: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(app, "_VERIFY_FIRST_S", 0.2)
     monkeypatch.setattr(app, "_VERIFY_EVERY_S", 0.2)
     async with opened(new_runner(folders)) as runner:
         run = await begun(runner)

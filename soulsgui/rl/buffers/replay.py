@@ -176,6 +176,8 @@ class UniformReplay:
         """
         if self._count == self.removed:
             raise ValueError("no transition to draw yet")
+        if self.removed > self._count / 2:  # most draws would be in vain
+            return rng.choice(np.flatnonzero(self._transitions["origin"][: self._count] != _REMOVED), count)
         slots = rng.integers(self._count, size=count)
         while self.removed and (gone := self.is_removed(slots)).any():
             slots[gone] = rng.integers(self._count, size=np.count_nonzero(gone))

@@ -139,13 +139,15 @@ class AccessControl:
         self._on_change = on_change
         self._obtained = False
         self._anew: frozenset[str] = frozenset()
+        self._out: set[str] = set()  # for a while, whatever else is changed
         self._refused = ""
         self._lock = asyncio.Lock()
         on_change(invitations.clients)
 
     @property
     def _hashes(self) -> dict[str, str]:
-        return self.invitations.hashes | self._local.hashes
+        known = self.invitations.hashes | self._local.hashes
+        return {client: hashed for client, hashed in known.items() if client not in self._out}
 
     @property
     def invited(self) -> list[Invited]:
@@ -229,6 +231,19 @@ class AccessControl:
             done = await self._changed()
         self._events.add("info", f"The invitation of {client} was revoked.", service=REDIS)
         return done
+
+    async def shut_out(self, client: str) -> None:
+        """End the connections of a client, and let it in no more until it is `let_in_again`."""
+        async with self._lock:
+            self._out.add(client)
+            # Alone: a server whose memory is full takes no transaction.
+            await self._bus.call(lambda connection: connection.acl_deluser(user_of(client)))
+            await self._configure()
+
+    def let_in_again(self, client: str) -> None:
+        """Let a client in that was shut out, at the next look."""
+        self._out.discard(client)
+        self._obtained = False
 
     async def forget(self, client: str) -> None:
         """Take one that was revoked off the list; one that was never invited is not known here."""

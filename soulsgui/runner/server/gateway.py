@@ -249,11 +249,18 @@ class Gateway:
             return
         client.early = client.early[said.end() :]
         loop = asyncio.get_running_loop()
-        _, server = await loop.create_unix_connection(_Side, self._address.socket)
-        server.transport.write(_packed(b"AUTH", said[1], said[2]))
+        try:
+            _, server = await loop.create_unix_connection(_Side, self._address.socket)
+        except OSError:  # it is being started, perhaps: that is said elsewhere
+            client.end()
+            return
+        server.transport.write(packed(b"AUTH", said[1], said[2]))
         answer = await server.match(_LINE)
         if answer is None or not answer[0].startswith(b"+OK"):
             client.end(server.early)
+            server.end()
+            return
+        if client.lost:  # while the server answered
             server.end()
             return
         self._connections[name] += 1
@@ -306,7 +313,7 @@ def _count_down(counts: Counter[str], name: str) -> None:
         del counts[name]
 
 
-def _packed(*words: bytes) -> bytes:
+def packed(*words: bytes) -> bytes:
     """Return a command as the server reads it."""
     return b"*%d\r\n" % len(words) + b"".join(b"$%d\r\n%b\r\n" % (len(word), word) for word in words)
 

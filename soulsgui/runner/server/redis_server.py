@@ -241,8 +241,8 @@ def _configuration(data_dir: Path, secret: Path, max_memory: int, binary: Server
         # Of one argument, such as weights, and of a connection that sends it with the grants of many clients.
         f"proto-max-bulk-len {max_memory // 4}",
         f"client-query-buffer-limit {max_memory // 4 + max_memory // 16}",
-        # Of replies that are not read yet: one to the trainer may be all that is stored, weights take a while
-        # to a client far away. To what a client may leave unread `memory_guard` sees, which knows who it is.
+        # Of replies not read yet: one to the trainer may be all that is stored, and weights take a while to a
+        # client far away. What one client may leave unread, `connection_guard` sees to.
         f"client-output-buffer-limit normal {max_memory} {max_memory // 4} 10",
         *([f"min-string-size-avoid-copy-reply {_NEVER}"] if copies else []),
         "tcp-keepalive 30",

@@ -41,6 +41,7 @@ from soulsgui.runner.services.processes import (
 )
 from soulsgui.system import free_disk_bytes, no_room
 from soulsgui.wire.control import ServiceState, ServiceStatus
+from soulsgui.wire.keys import TRAINER
 from soulsgui.wire.messages.node import NodePhase
 
 logger = logging.getLogger(__name__)
@@ -446,7 +447,8 @@ class Service:
             self._tell("error", f"{name} can't run {where}", outcome.words, outcome.remedy)
             return
         # Without a server that takes writes, or space, nobody can do its work: no failure of its own.
-        excused = self._blind() or no_space or outcome.diverged
+        diverged = outcome.diverged and self.spec.kind == TRAINER
+        excused = self._blind() or no_space or diverged
         self._history = self._history.after_failure(now, limits, excused)
         if self._given_up or self._history.given_up(limits):
             self.state = "failed"
@@ -463,7 +465,7 @@ class Service:
         remedy = f"It is started again in {delay_s:.1f} s."
         if no_space:
             remedy = f"Free some space. It is tried again by itself until then, next in {delay_s:.1f} s."
-        what = "goes back to its last checkpoint" if outcome.diverged else "ended unexpectedly"
+        what = "goes back to its last checkpoint" if diverged else "ended unexpectedly"
         self._tell("warning", f"{name} {what}", self._cause(outcome), remedy)
         if self.spec.repair is not None and (repaired := self.spec.repair(self.last_lines)):
             self._tell("warning", repaired)

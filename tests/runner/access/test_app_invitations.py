@@ -1,16 +1,13 @@
 import asyncio
 import json
-from contextlib import ExitStack, suppress
 from dataclasses import replace
 
 import pytest
-import redis
 
 from soulsgui.cli.main import run
 from soulsgui.config.paths import Folders
 from soulsgui.runner.app import Runner
 from soulsgui.runner.refusal import Refused
-from soulsgui.runner.server.connection_guard import MOST_CONNECTIONS
 from soulsgui.wire.control import ClientStatus, ControlFile
 from soulsgui.wire.invitation import Invitation
 from soulsgui.wire.keys import GATEWAY, Keys
@@ -142,15 +139,3 @@ async def test_a_secret_is_good_for_its_own_client_and_told_to_nobody_else(runne
     told = [*heard, runner.status().to_json(), *(json.dumps(answer) for answer in answers)]
     payload = invitation.link.rpartition("/")[2]
     assert not [text for text in told if invitation.secret in text or payload in text]
-
-
-async def test_a_client_with_too_many_connections_is_shut_out_and_told_of(runner: Runner) -> None:
-    place = address_of(await invite(runner, "pc"))
-    with ExitStack() as opened_here:
-        for _ in range(MOST_CONNECTIONS + 1):
-            own = opened_here.enter_context(connected(place))
-            # One that comes after it was shut out has nothing to add.
-            with suppress(redis.ConnectionError):
-                await asyncio.to_thread(own.ping)
-        await until(lambda: "pc was cut off: it held" in runner.events.newest(1)[0].what)
-    assert not await asyncio.to_thread(can_ping, place)

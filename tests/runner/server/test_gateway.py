@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import re
 import socket
-import ssl
 import sys
 import threading
 import time
@@ -28,7 +27,7 @@ from soulsgui.wire.keys import GATEWAY, Keys
 from soulsgui.wire.messages.node import NodeState
 from tests.faults.proxy import Proxy
 from tests.faults.waiting import until
-from tests.gateways import running_gateway
+from tests.gateways import knock, running_gateway
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="a server runs on Linux and macOS")
 
@@ -51,12 +50,6 @@ def outside(inside: Address, tmp_path: Path) -> Iterator[Address]:
     pin = ensure_certificate(tmp_path).pin
     with running_gateway(inside, tmp_path):
         yield replace(inside, socket="", pin=pin, user=user_of("a"), password=SECRET)
-
-
-def knock(outside: Address) -> ssl.SSLSocket:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-    return context.wrap_socket(socket.create_connection((outside.host, outside.port), 60))
 
 
 def is_closed(connection: socket.socket) -> bool:

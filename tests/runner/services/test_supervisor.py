@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
@@ -17,6 +18,7 @@ from soulsgui.runner.services.service import Health
 from soulsgui.runner.services.supervisor import Supervisor
 from soulsgui.system import kill_tree, new_session_kwargs
 from soulsgui.wire.control import ServiceStatus
+from soulsgui.wire.keys import TRAINER
 from tests.faults.waiting import LIMIT_S
 from tests.runner.children import (
     APART,
@@ -212,7 +214,7 @@ async def test_what_fails_at_every_start_is_given_up_with_cause_and_last_lines(s
 
 async def test_a_trainer_that_diverged_has_not_failed(supervisor: Watched) -> None:
     diverges = f"import sys; print('The training has diverged.', file=sys.stderr); sys.exit({DIVERGED})"
-    await supervisor.start(spec(supervisor.folder, diverges))
+    await supervisor.start(replace(spec(supervisor.folder, diverges), kind=TRAINER))
     await until(lambda: supervisor.first.restarts >= supervisor.first.max_failures + 1)
     assert (supervisor.first.failures, supervisor.events.of("error")) == (0, [])
     level, what, cause, _, _ = supervisor.events.told[-1]
