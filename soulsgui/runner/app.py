@@ -94,7 +94,7 @@ class Runner(BaseRunner):
             await self._start_redis(server)
             # One that an earlier runner left knows whom that one let in.
             await self.access.look()
-            await self.let_clients_in()
+            await self.start_gateway()
             adopted = await self.run_manager.adopt()
             await self.supervisor.stop_orphans()
             self._announce()
@@ -200,7 +200,7 @@ class Runner(BaseRunner):
                 f"Its log is {spec.log_path}",
             )
 
-    async def let_clients_in(self) -> None:
+    async def start_gateway(self) -> None:
         """Start the gateway, or take it over, once somebody may come in there."""
         if not (self.access.lan or self.access.invitations.hashes):
             return

@@ -110,7 +110,7 @@ async def _log(runner: "Runner", params: control.ClientLogParams) -> control.Cli
 async def _invite(runner: "Runner", params: control.InviteParams) -> control.NewInvitation:
     runner.client_names.check_free(params.client, params.client, runner.roster.ids())
     made = await runner.access.invite(params.client, params.reissue, runner.control.server_id)
-    await runner.let_clients_in()
+    await runner.start_gateway()
     runner.look_at_clients()
     return control.NewInvitation(
         client=made.client,

@@ -33,13 +33,13 @@ from soulsgui.wire.messages.node import NodeState
 
 logger = logging.getLogger(__name__)
 
-KNOCK_S = 5.0
+LOGIN_TIMEOUT_S = 5.0
 """Within so many seconds of its connection a client has said who it is."""
 
-MOST_STRANGERS = 1024
+MOST_PENDING = 1024
 """So many at once may be about to say who they are; beyond, who has had the longest time is ended."""
 
-MOST_OF_ADDRESS = 256
+MOST_PENDING_OF_ADDRESS = 256
 """So many of these from one address, likewise."""
 
 MOST_OF_CLIENT = 64
@@ -145,8 +145,8 @@ class Gateway:
         self._context.minimum_version = ssl.TLSVersion.TLSv1_3
         self._context.load_cert_chain(certificate.path, certificate.key)
         self._listening: dict[str, asyncio.Task[None]] = {}
-        self._strangers: dict[asyncio.Task[None], str] = {}  # with their addresses, the oldest first
-        self._strangers_of: Counter[str] = Counter()  # at each address
+        self._pending: dict[asyncio.Task[None], str] = {}  # with their addresses, the oldest first
+        self._pending_of: Counter[str] = Counter()  # at each address
         self._connections: Counter[str] = Counter()  # of each client
         self._refused: Counter[str] = Counter()  # by address, since that was told last
         self.trouble = ""  # why it can't listen everywhere, in words
@@ -166,7 +166,7 @@ class Gateway:
                 one.result()
         finally:
             stop.set()
-            for task in (*others, *self._listening.values(), *self._strangers):
+            for task in (*others, *self._listening.values(), *self._pending):
                 task.cancel()
 
     def _listen(self, host: str) -> None:
@@ -209,25 +209,25 @@ class Gateway:
                 await asyncio.sleep(_CROWDED_S)
                 continue
             host = str(peer[0])
-            task = asyncio.create_task(self._hear(connection, host))
-            self._strangers[task] = host
-            self._strangers_of[host] += 1
+            task = asyncio.create_task(self._authenticate(connection, host))
+            self._pending[task] = host
+            self._pending_of[host] += 1
             task.add_done_callback(self._forget)
             # Who knows a secret says it at once: whoever has had the longest time makes room.
-            if self._strangers_of[host] > MOST_OF_ADDRESS:
-                self._end(next(one for one, where in self._strangers.items() if where == host))
-            elif len(self._strangers) > MOST_STRANGERS:
-                self._end(next(iter(self._strangers)))
+            if self._pending_of[host] > MOST_PENDING_OF_ADDRESS:
+                self._end(next(one for one, where in self._pending.items() if where == host))
+            elif len(self._pending) > MOST_PENDING:
+                self._end(next(iter(self._pending)))
             await asyncio.sleep(0)  # who is inside goes on, however many come
 
-    async def _hear(self, connection: socket.socket, host: str) -> None:
+    async def _authenticate(self, connection: socket.socket, host: str) -> None:
         """Have one say who it is, and let it in where the server knows it."""
         try:
             _keep_alive(connection)
-            async with asyncio.timeout(KNOCK_S):
+            async with asyncio.timeout(LOGIN_TIMEOUT_S):
                 client = _Side()  # uvloop returns a protocol of its own
                 await asyncio.get_running_loop().connect_accepted_socket(
-                    lambda: client, connection, ssl=self._context, ssl_handshake_timeout=KNOCK_S
+                    lambda: client, connection, ssl=self._context, ssl_handshake_timeout=LOGIN_TIMEOUT_S
                 )
                 try:
                     await self._let_in(client)
@@ -269,13 +269,13 @@ class Gateway:
         client.join(server)
 
     def _end(self, task: asyncio.Task[None]) -> None:
-        self._refuse(self._strangers[task])
+        self._refuse(self._pending[task])
         self._forget(task)
         task.cancel()
 
     def _forget(self, task: asyncio.Task[None]) -> None:
-        if (host := self._strangers.pop(task, None)) is not None:
-            _count_down(self._strangers_of, host)
+        if (host := self._pending.pop(task, None)) is not None:
+            _count_down(self._pending_of, host)
 
     def _refuse(self, host: str) -> None:
         self._refused[host if len(self._refused) < _MOST_REFUSED else "others"] += 1

@@ -23,6 +23,7 @@ from soulsgui.environments.step import LARGEST
 from soulsgui.errors import printable
 from soulsgui.experience.segments import ORIGIN_BIT, Ints, Segments
 from soulsgui.training.intake.checks import CODES, GOOD, LEFT_OUT, Codes, count_refused
+from soulsgui.training.intake.outliers import Sizes
 from soulsgui.training.intake.sessions import REFUSED, Session, Sessions
 from soulsgui.wire.group_reader import Fields, as_dict
 from soulsgui.wire.keys import EntryId, Keys
@@ -31,7 +32,6 @@ from soulsgui.wire.messages.chunk_decoder import ChunkForm, OpenedChunks
 from soulsgui.wire.messages.node import HEAD_BYTES, Reject, Rejects
 from soulsgui.wire.messages.server_config import ServerConfig, state_of
 from soulsgui.wire.messages.session import CHUNK_FIELD, HELLO_FIELD
-from soulsgui.wire.outliers import Sizes
 
 logger = logging.getLogger(__name__)
 

@@ -102,7 +102,7 @@ def test_who_is_not_invited_is_told_so_by_the_server(outside: Address, change: d
 def test_nobody_comes_in_with_the_servers_own_password_or_says_something_else_first(
     inside: Address, outside: Address, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(gateway_module, "KNOCK_S", 0.5)
+    monkeypatch.setattr(gateway_module, "LOGIN_TIMEOUT_S", 0.5)
     password = inside.password.encode()
     for said in (
         PAST_LOGIN % (len(password), password),
@@ -145,12 +145,12 @@ def test_who_says_nothing_is_ended_and_keeps_nobody_out(
     outside: Address, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Those before the handshake, those behind it; of one address more than may be."""
-    monkeypatch.setattr(gateway_module, "KNOCK_S", 1.5)
+    monkeypatch.setattr(gateway_module, "LOGIN_TIMEOUT_S", 1.5)
     with ExitStack() as opened:
         place = (outside.host, outside.port)
         crowd = [
             opened.enter_context(socket.create_connection(place, 60))
-            for _ in range(gateway_module.MOST_OF_ADDRESS + 50)
+            for _ in range(gateway_module.MOST_PENDING_OF_ADDRESS + 50)
         ]
         until(lambda: _comes_in(outside), "somebody who knows the secret comes in")
         assert all(is_closed(one) for one in crowd)
@@ -172,7 +172,7 @@ def _crowd(place: tuple[str, int], stop: threading.Event) -> None:
     """Come again and again, and say nothing."""
     while not stop.is_set():
         with ExitStack() as opened, contextlib.suppress(OSError):
-            for _ in range(gateway_module.MOST_OF_ADDRESS + 50):
+            for _ in range(gateway_module.MOST_PENDING_OF_ADDRESS + 50):
                 opened.enter_context(socket.create_connection(place, 60))
 
 
@@ -186,7 +186,7 @@ def _comes_in(outside: Address) -> bool:
 def test_when_too_many_are_at_the_door_the_oldest_are_ended(
     outside: Address, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(gateway_module, "MOST_STRANGERS", 20)
+    monkeypatch.setattr(gateway_module, "MOST_PENDING", 20)
     with ExitStack() as opened:
         place = (outside.host, outside.port)
         crowd = [opened.enter_context(socket.create_connection(place, 60)) for _ in range(60)]
@@ -295,7 +295,7 @@ def test_with_the_lan_on_the_invited_come_in_from_other_computers(inside: Addres
 
 
 def test_half_a_login_does_not_wait_for_ever(outside: Address, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gateway_module, "KNOCK_S", 0.5)
+    monkeypatch.setattr(gateway_module, "LOGIN_TIMEOUT_S", 0.5)
     began = time.monotonic()
     with knock(outside) as stranger:
         stranger.sendall(b"*3\r\n$4\r\nAUTH\r\n")

@@ -7,7 +7,7 @@ import gymnasium
 import numpy as np
 import pytest
 
-from soulsgui.wire.outliers import Sizes
+from soulsgui.training.intake.outliers import Sizes
 
 DECADES = 3.0
 
