@@ -9,6 +9,7 @@ from pydantic import Field, ValidationError, field_validator
 from pydantic_core import PydanticCustomError
 
 from soulsgui.errors import CheckpointError
+from soulsgui.system import read_small
 from soulsgui.wire.messages.base import Message, Moment
 from soulsgui.wire.messages.heartbeat import Count
 
@@ -90,7 +91,7 @@ def read_manifest(folder: Path) -> Manifest:
         CheckpointError: It is missing, damaged or too new.
     """
     try:
-        return Manifest.model_validate_json((folder / MANIFEST).read_bytes())
+        return Manifest.model_validate_json(read_small(folder / MANIFEST))
     except FileNotFoundError as error:
         raise CheckpointError(f"{MANIFEST} is missing", _REMEDY) from error
     except OSError as error:
@@ -109,6 +110,8 @@ def sha256_of(path: Path) -> str:
     Raises:
         OSError: It can't be read.
     """
+    if not path.is_file():  # a pipe would keep whoever reads it for ever
+        raise FileNotFoundError(f"{path} is no file")
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 

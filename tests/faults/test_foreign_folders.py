@@ -1,9 +1,12 @@
 """Runs and checkpoints of strangers: nothing of theirs is executed before somebody here agreed to it."""
 
 import json
+import os
 import shutil
+import sqlite3
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +20,14 @@ from soulsgui.config.parsing import Layer
 from soulsgui.config.paths import Folders, RunFolder
 from soulsgui.config.schema import Settings
 from soulsgui.environments.spaces import SpacesSpec
+from soulsgui.errors import UsageError
 from soulsgui.policies.numpy_mlp import MLPPolicySpec
 from soulsgui.runner.run.agreed import AgreedRuns, RunNotAgreedError
 from soulsgui.runner.run.library import Library
 from soulsgui.runner.run.record import RunRecord
 from soulsgui.runner.run.start import resumption
+from soulsgui.telemetry.store.schema import StoreError, open_for_reading
+from soulsgui.telemetry.store.writer import StoreWriter
 from soulsgui.training.agents import make_agent
 from soulsgui.training.checkpoint import Checkpoint, write_checkpoint
 from soulsgui.wire.control import TRUST_ANY, RunResumeParams
@@ -206,3 +212,37 @@ def test_the_configuration_of_a_checkpoint_is_covered_by_its_manifest(
     assert evaluate(folders, theirs.checkpoint) == 1
     assert f"{CONFIG} has" in capsys.readouterr().err
     assert not canary.exists()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="links need rights there")
+@pytest.mark.parametrize("name", ["logs", "previous", "network.txt", "checkpoint/elsewhere"])
+def test_a_run_that_leads_elsewhere_is_not_gone_on_with(folders: Folders, tmp_path: Path, name: str) -> None:
+    theirs = strangers_run(folders.runs, {}, True)
+    (tmp_path / "mine").mkdir()
+    library, agreed = Library(folders.runs), AgreedRuns(folders)
+    assert resumption(library, agreed, RunResumeParams()).run == theirs
+    (theirs.root / name).symlink_to(tmp_path / "mine")
+    with pytest.raises(UsageError, match=f"{name} is a link"):
+        resumption(library, agreed, RunResumeParams())
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no such pipes")
+@pytest.mark.parametrize("name", ["manifest.json", "note.txt", "weights.safetensors"])
+def test_a_pipe_where_a_file_belongs_keeps_nobody(folders: Folders, name: str) -> None:
+    theirs = strangers_run(folders.runs, {}, True)
+    (theirs.checkpoint / name).unlink(missing_ok=True)
+    os.mkfifo(theirs.checkpoint / name)
+    (info,) = Library(folders.runs).checkpoints.list(theirs)
+    assert info.valid == (name == "note.txt")
+
+
+def test_a_store_with_views_of_a_stranger_is_refused(folders: Folders) -> None:
+    theirs = strangers_run(folders.runs, {}, True)
+    StoreWriter(theirs.store).close()
+    with closing(sqlite3.connect(theirs.store)) as connection:
+        connection.execute("ALTER TABLE episodes RENAME TO others")
+        endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT * FROM n"
+        connection.execute(f"CREATE VIEW episodes AS {endless}")
+        connection.commit()
+    with pytest.raises(StoreError, match="views or triggers"), open_for_reading(theirs.store):
+        pass

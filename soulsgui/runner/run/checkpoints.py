@@ -12,7 +12,7 @@ from soulsgui.config.paths import RunFolder
 from soulsgui.errors import CheckpointError, NoCheckpointError
 from soulsgui.runner.refusal import Refused
 from soulsgui.runner.server.bus import ANSWER_LIMIT_S, Bus
-from soulsgui.system import atomic_write, find_dir
+from soulsgui.system import atomic_write, find_dir, read_small
 from soulsgui.wire.connection import AWAY
 from soulsgui.wire.control import CheckpointInfo, ErrorCode, ListedKind
 from soulsgui.wire.keys import TRAINER
@@ -23,6 +23,7 @@ from soulsgui.wire.node_commands import NodeCommand
 logger = logging.getLogger(__name__)
 
 _MOVED_TRIES = 5
+_LONGEST_NOTE = 64 * 1024
 _MOST_HASHES = 10_000  # of files whose contents are remembered
 _TOLD_BY_MANIFEST = Manifest.model_fields.keys() & CheckpointInfo.model_fields.keys()
 
@@ -143,8 +144,8 @@ def _identity(place: Path) -> int | None:
 
 def _note_of(place: Path) -> str:
     try:
-        return (place / NOTE).read_text(encoding="utf-8")
-    except FileNotFoundError:
+        return read_small(place / NOTE, _LONGEST_NOTE).decode(errors="replace")
+    except OSError:
         return ""
 
 

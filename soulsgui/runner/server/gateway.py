@@ -6,6 +6,7 @@ which only this user can open. Whoever has not said it in time is ended, whateve
 
 import asyncio
 import contextlib
+import hashlib
 import logging
 import re
 import socket
@@ -15,7 +16,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
-from typing import cast
+from typing import TypeVar, cast
 
 import redis
 import uvloop
@@ -33,11 +34,13 @@ from soulsgui.wire.messages.node import NodeState
 
 logger = logging.getLogger(__name__)
 
+T = TypeVar("T")
+
 LOGIN_TIMEOUT_S = 5.0
 """Within so many seconds of its connection a client has said who it is."""
 
 MOST_PENDING = 1024
-"""So many at once may be about to say who they are; beyond, who has had the longest time is ended."""
+"""So many at once may be about to say who they are; beyond, the oldest of the address with most is ended."""
 
 MOST_PENDING_OF_ADDRESS = 256
 """So many of these from one address, likewise."""
@@ -55,6 +58,7 @@ _NETWORKS_S = 10.0
 _TOLD_EVERY_S = 60.0
 _MOST_REFUSED = 1000
 _NAMED = 5
+_AT_ONCE = 16
 
 # What our clients say first (redis-py with its protocol 2). The server is told it in our own words, so that
 # nobody hides another command behind wrong lengths. What can't become it matches, too, without its groups.
@@ -147,7 +151,8 @@ class Gateway:
         self._listening: dict[str, asyncio.Task[None]] = {}
         self._pending: dict[asyncio.Task[None], str] = {}  # with their addresses, the oldest first
         self._pending_of: Counter[str] = Counter()  # at each address
-        self._connections: Counter[str] = Counter()  # of each client
+        # Of each client by its secret: whoever had an older one and stays takes no place of the next.
+        self._connections: Counter[tuple[str, bytes]] = Counter()
         self._refused: Counter[str] = Counter()  # by address, since that was told last
         self.trouble = ""  # why it can't listen everywhere, in words
 
@@ -200,7 +205,7 @@ class Gateway:
             await asyncio.sleep(_NETWORKS_S)
 
     async def _accept(self, listening: socket.socket) -> None:
-        loop = asyncio.get_running_loop()
+        loop, taken = asyncio.get_running_loop(), 0
         while True:
             try:
                 connection, peer = await loop.sock_accept(listening)
@@ -214,11 +219,13 @@ class Gateway:
             self._pending_of[host] += 1
             task.add_done_callback(self._forget)
             # Who knows a secret says it at once: whoever has had the longest time makes room.
-            if self._pending_of[host] > MOST_PENDING_OF_ADDRESS:
+            if len(self._pending) > MOST_PENDING:
+                host = self._pending_of.most_common(1)[0][0]
+            if len(self._pending) > MOST_PENDING or self._pending_of[host] > MOST_PENDING_OF_ADDRESS:
                 self._end(next(one for one, where in self._pending.items() if where == host))
-            elif len(self._pending) > MOST_PENDING:
-                self._end(next(iter(self._pending)))
-            await asyncio.sleep(0)  # who is inside goes on, however many come
+            taken += 1
+            if taken % _AT_ONCE == 0:
+                await asyncio.sleep(0)  # who is inside goes on, however many come
 
     async def _authenticate(self, connection: socket.socket, host: str) -> None:
         """Have one say who it is, and let it in where the server knows it."""
@@ -244,7 +251,8 @@ class Gateway:
         if said is None or not name or is_own_name(name):
             client.end(_NO_CLIENT)
             return
-        if self._connections[name] >= MOST_OF_CLIENT:
+        who = name, hashlib.sha256(said[2]).digest()
+        if self._connections[who] >= MOST_OF_CLIENT:
             client.end(_TOO_MANY)
             return
         client.early = client.early[said.end() :]
@@ -263,8 +271,8 @@ class Gateway:
         if client.lost:  # while the server answered
             server.end()
             return
-        self._connections[name] += 1
-        client.on_lost = lambda: _count_down(self._connections, name)
+        self._connections[who] += 1
+        client.on_lost = lambda: _count_down(self._connections, who)
         server.join(client)
         client.join(server)
 
@@ -301,16 +309,16 @@ class Gateway:
                 await asyncio.sleep(_STATE_S)
 
     def _words(self) -> str:
-        names = sorted(self._connections)
+        names = sorted({name for name, _ in self._connections})
         if len(names) > _NAMED:
             return f"{len(names)} clients are connected"
         return f"{', '.join(names) or 'nobody'} {'are' if len(names) > 1 else 'is'} connected"
 
 
-def _count_down(counts: Counter[str], name: str) -> None:
-    counts[name] -= 1
-    if not counts[name]:
-        del counts[name]
+def _count_down(counts: Counter[T], one: T) -> None:
+    counts[one] -= 1
+    if not counts[one]:
+        del counts[one]
 
 
 def packed(*words: bytes) -> bytes:

@@ -127,7 +127,7 @@ def unix_socket(server_dir: Path, longest: int = _LONGEST_SOCKET_PATH) -> str:
     told = hashlib.sha256(os.fsencode(path)).hexdigest()[:16]
     folder = Path(tempfile.gettempdir(), f"soulsgui-{told}")
     folder.mkdir(mode=0o700, exist_ok=True)
-    if not is_private(folder):
+    if folder.is_symlink() or not is_private(folder):
         raise ServiceError(f"The folder {folder}, for the server's socket, is not private.", "Remove it.")
     return str(folder / "redis.sock")
 

@@ -2,6 +2,7 @@
 
 import logging
 import sqlite3
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import pairwise
@@ -59,6 +60,8 @@ CREATE TABLE state (key TEXT PRIMARY KEY, value TEXT NOT NULL);
 """
 
 _BUSY_S = 5.0
+_LONGEST_READ_S = 60.0  # a stranger may have written it
+_OPERATIONS_BETWEEN_LOOKS = 1_000_000
 
 
 class StoreError(SoulsGuiError):
@@ -135,10 +138,14 @@ def open_for_reading(path: Path) -> Iterator[sqlite3.Connection | None]:
     connection = None
     try:
         connection = _connect_read_only(path)
+        until = time.monotonic() + _LONGEST_READ_S
+        connection.set_progress_handler(lambda: time.monotonic() > until, _OPERATIONS_BETWEEN_LOOKS)
         connection.execute("BEGIN")
         version = _version(connection)
         if version not in (0, FORMAT):
             raise _newer(path, version)
+        if connection.execute("SELECT 1 FROM sqlite_master WHERE type IN ('view', 'trigger')").fetchone():
+            raise sqlite3.DatabaseError("it holds views or triggers, which no run writes")
         yield connection if version else None
     except sqlite3.DatabaseError as error:
         raise StoreError(f"{path} can't be read: {error}.", "Its run can still be resumed.") from error

@@ -367,6 +367,12 @@ def test_it_listens_on_a_socket_of_this_user_alone(tmp_path: Path) -> None:
         finally:
             process.terminate()
             process.wait()
+    kept = where.parent.rename(tmp_path / "kept")
+    where.parent.symlink_to(kept)  # whoever may write there could lead it elsewhere later
+    with pytest.raises(ServiceError, match="is not private"):
+        unix_socket(tmp_path / ("a" * 120) / "data" / "server")
+    where.parent.unlink()
+    kept.rename(where.parent)
     where.parent.chmod(0o755)
     with pytest.raises(ServiceError, match="is not private"):
         unix_socket(tmp_path / ("a" * 120) / "data" / "server")
