@@ -244,6 +244,7 @@ def _check_kind(fields: Any, where: str) -> None:
         )
     if not fields.get("pin"):
         raise UsageError(
-            f"{where} is of an earlier SoulsGUI: nothing in it proves which server answers.",
+            f"{where} has no pin: nothing in it proves which server answers. It was changed, or made by an "
+            "earlier SoulsGUI.",
             "Have the server updated and this computer invited anew: soulsgui invite NAME --reissue",
         )

@@ -8,6 +8,7 @@ import asyncio
 import contextlib
 import hashlib
 import logging
+import random
 import re
 import socket
 import ssl
@@ -40,7 +41,7 @@ LOGIN_TIMEOUT_S = 5.0
 """Within so many seconds of its connection a client has said who it is."""
 
 MOST_PENDING = 1024
-"""So many at once may be about to say who they are; beyond, the oldest of the address with most is ended."""
+"""So many at once may be about to say who they are; beyond, one of the address with most is ended."""
 
 MOST_PENDING_OF_ADDRESS = 256
 """So many of these from one address, likewise."""
@@ -149,7 +150,7 @@ class Gateway:
         self._context.minimum_version = ssl.TLSVersion.TLSv1_3
         self._context.load_cert_chain(certificate.path, certificate.key)
         self._listening: dict[str, asyncio.Task[None]] = {}
-        self._pending: dict[asyncio.Task[None], str] = {}  # with their addresses, the oldest first
+        self._pending: dict[asyncio.Task[None], str] = {}  # with their addresses
         self._pending_of: Counter[str] = Counter()  # at each address
         # Of each client by its secret: whoever had an older one and stays takes no place of the next.
         self._connections: Counter[tuple[str, bytes]] = Counter()
@@ -218,11 +219,12 @@ class Gateway:
             self._pending[task] = host
             self._pending_of[host] += 1
             task.add_done_callback(self._forget)
-            # Who knows a secret says it at once: whoever has had the longest time makes room.
+            # Any of them makes room: were it the oldest, many who come at once would end each other, and were
+            # it the newest, who comes first and says nothing would keep all others out.
             if len(self._pending) > MOST_PENDING:
                 host = self._pending_of.most_common(1)[0][0]
             if len(self._pending) > MOST_PENDING or self._pending_of[host] > MOST_PENDING_OF_ADDRESS:
-                self._end(next(one for one, where in self._pending.items() if where == host))
+                self._end(random.choice([one for one, where in self._pending.items() if where == host]))
             taken += 1
             if taken % _AT_ONCE == 0:
                 await asyncio.sleep(0)  # who is inside goes on, however many come

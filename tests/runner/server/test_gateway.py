@@ -183,15 +183,15 @@ def _comes_in(outside: Address) -> bool:
 
 
 @pytest.mark.allow_warnings
-def test_when_too_many_are_at_the_door_the_oldest_are_ended(
+def test_when_too_many_are_at_the_door_some_are_ended(
     outside: Address, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(gateway_module, "MOST_PENDING", 20)
     with ExitStack() as opened:
         place = (outside.host, outside.port)
         crowd = [opened.enter_context(socket.create_connection(place, 60)) for _ in range(60)]
-        assert _comes_in(outside)
-        assert all(is_closed(one) for one in crowd[:30])
+        until(lambda: _comes_in(outside), "who knows a secret comes in")
+        assert all(is_closed(one) for one in crowd)
 
 
 def test_one_client_has_a_bounded_number_of_connections(
