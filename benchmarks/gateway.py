@@ -32,7 +32,6 @@ from tests.servers import running_server
 CHUNK = bytes(5_000)
 AT_ONCE = 100
 WEIGHTS_BYTES = 20_000_000
-CLIENTS = 1_000
 
 
 @contextmanager
@@ -132,7 +131,8 @@ async def connect_all(addresses: list[Address]) -> float:
 
 def measure(quick: bool) -> list[Measured]:
     """Measure each figure by the gateway and by the bare socket, in turn."""
-    repeats, pings, chunks, many = (3, 300, 2_000, 10) if quick else (5, 3_000, 20_000, 100)
+    repeats, pings, chunks = (3, 200, 1_000) if quick else (5, 3_000, 20_000)
+    many, clients = (5, 100) if quick else (100, 1_000)
     found: dict[str, list[tuple[float, float]]] = {}
 
     def note(name: str, by_gateway: float, bare: float) -> None:
@@ -141,7 +141,7 @@ def measure(quick: bool) -> list[Measured]:
     with tempfile.TemporaryDirectory() as named:
         folder = Path(named)
         with running_gateway(folder) as (inside, outside, process):
-            both = invite(inside, outside, CLIENTS)
+            both = invite(inside, outside, clients)
             with closing(connect(inside)) as admin:
                 admin.set(Keys(inside.prefix).weights, secrets.token_bytes(WEIGHTS_BYTES))
             with closing(connect(both[0][0])) as bare, closing(connect(both[0][1])) as way_in:
@@ -157,7 +157,7 @@ def measure(quick: bool) -> list[Measured]:
                     taken = [asyncio.run(fetch_all([one[way] for one in both[:count]])) for way in (1, 0)]
                     note(f"weights of 20 MB to {count}, s", *taken)
                 taken = [asyncio.run(connect_all([one[way] for one in both])) for way in (1, 0)]
-                note(f"{CLIENTS:,} clients come in, s", *taken)
+                note(f"{clients:,} clients come in, s", *taken)
             memory = process.memory_info().rss / 2**20
     figures = []
     for name, pairs in found.items():
