@@ -9,7 +9,6 @@ from pydantic import Field, ValidationError, field_validator
 from pydantic_core import PydanticCustomError
 
 from soulsgui.errors import CheckpointError
-from soulsgui.system import read_small
 from soulsgui.wire.messages.base import Message, Moment
 from soulsgui.wire.messages.heartbeat import Count
 
@@ -90,6 +89,8 @@ def read_manifest(folder: Path) -> Manifest:
     Raises:
         CheckpointError: It is missing, damaged or too new.
     """
+    from soulsgui.system import read_small  # commands that only ask a runner do without what that loads
+
     try:
         return Manifest.model_validate_json(read_small(folder / MANIFEST))
     except FileNotFoundError as error:
