@@ -265,7 +265,11 @@ class Gateway:
             client.end()
             return
         server.transport.write(packed(b"AUTH", said[1], said[2]))
-        answer = await server.match(_LINE)
+        try:
+            answer = await server.match(_LINE)
+        except asyncio.CancelledError:  # a server that is busy or frozen is not left with it
+            server.transport.abort()
+            raise
         if answer is None or not answer[0].startswith(b"+OK"):
             client.end(server.early)
             server.end()

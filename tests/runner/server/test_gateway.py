@@ -231,6 +231,26 @@ def test_while_the_server_is_away_it_waits_for_it(tmp_path: Path) -> None:
             own.ping()
 
 
+def test_a_server_that_does_not_answer_is_left_without_a_connection(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gateway_module, "LOGIN_TIMEOUT_S", 1.0)
+    pin = ensure_certificate(tmp_path).pin
+    with socket.socket(socket.AF_UNIX) as frozen:
+        frozen.bind(str(tmp_path / "redis.sock"))
+        frozen.listen()
+        inside = Address("127.0.0.1", free_port(), "x", socket=str(tmp_path / "redis.sock"))
+        with running_gateway(inside, tmp_path):
+            frozen.settimeout(60)
+            first, _ = frozen.accept()  # the gateway's own, for its state
+            outside = replace(inside, socket="", pin=pin, user=user_of("a"), password=SECRET)
+            with first, closing(connect(outside)) as own, pytest.raises(redis.ConnectionError):
+                own.ping()
+            login = next(one for one, _ in iter(frozen.accept, None) if one.recv(1000).count(b"client.a"))
+            with login:
+                assert is_closed(login)
+
+
 def test_it_says_who_is_inside_and_that_it_lives(outside: Address, redis_client: redis.Redis) -> None:
     key = Keys(outside.prefix).node(GATEWAY)
 
