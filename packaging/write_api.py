@@ -96,7 +96,7 @@ def _kind(name: str, kind: type[BaseModel]) -> str:
 
 def _fields(kind: type[BaseModel], told: dict[str, str]) -> str:
     rows = "".join(
-        f"| `{name}` | {_type(field)} | {_default(field)} | {_about(name, field, told)} |\n"
+        f"| `{field.alias or name}` | {_type(field)} | {_default(field)} | {_about(name, field, told)} |\n"
         for name, field in kind.model_fields.items()
     )
     return f"| field | type | default | |\n|---|---|---|---|\n{rows}" if rows else f"{_NO_FIELDS}\n"

@@ -14,24 +14,14 @@ from soulsgui.config.parsing import Layer, layer_of_tree, parse_assignments
 from soulsgui.config.paths import RunFolder
 from soulsgui.config.schema import Settings
 from soulsgui.environments.spaces import report_lines
-from soulsgui.errors import CheckpointError, ProcessFault, UsageError, printable
+from soulsgui.errors import CheckpointError, ProcessFault, UsageError
 from soulsgui.runner.run.agreed import AgreedRuns, RunNotAgreedError, execution_of
-from soulsgui.runner.run.library import LATEST, Library
+from soulsgui.runner.run.library import Library, find_checkpoint
 from soulsgui.runner.run.start import examine
 from soulsgui.runner.status_text import count_words
 from soulsgui.system import kill_descendants
-from soulsgui.wire.control import CheckpointInfo
-from soulsgui.wire.manifest import CONFIG, MANIFEST, Manifest, read_manifest, verify
+from soulsgui.wire.manifest import CONFIG, Manifest, read_manifest, verify
 from soulsgui.wire.messages.server_config import algorithm_name
-
-BEST = "best"
-
-_ANY = RunFolder(Path())
-
-_FOLDERS = frozenset(
-    path.name for path in (_ANY.checkpoint, _ANY.previous, _ANY.best_model, _ANY.manual_saves)
-)
-"""Where the checkpoints of a run lie: how their names begin, which no run's does."""
 
 _MOST_EPISODES = 1_000_000
 _SHOW_EVERY_S = 1.0
@@ -113,44 +103,6 @@ class _Progress:
         if (now := time.monotonic()) >= self._next:
             self._next = now + _SHOW_EVERY_S
             show_progress(f"{count_words(episodes, 'episode')} have ended, {count_words(steps, 'step')} made")
-
-
-def find_checkpoint(library: Library, name: str) -> Path:
-    """Return the folder of a checkpoint that somebody named.
-
-    The name is its folder; or a run (id, how it begins, or its folder), whose newest whole checkpoint is
-    meant; `RUN/CHECKPOINT` as `checkpoints list` shows it, `RUN/best`; `latest`, `best` and, without `RUN/`,
-    what `checkpoints list` shows, of the newest run.
-    """
-    path = Path(name)
-    if (path / MANIFEST).exists():
-        return path.absolute()
-    if path.is_dir() and RunFolder(path.absolute()).run.exists():
-        return _newest(library, RunFolder(path.absolute()))
-    inside = sorted(one.parent.name for one in path.glob(f"*/{MANIFEST}")) if path.is_dir() else []
-    if inside:
-        raise CheckpointError(
-            f"{printable(name)} holds checkpoints: {', '.join(map(printable, inside))}.",
-            f"Name one of them: {printable(str(path / inside[-1]))}",
-        )
-    run, slash, checkpoint = name.partition("/")
-    if name == BEST or run in _FOLDERS:
-        run, slash, checkpoint = LATEST, "/", name
-    folder = library.find(run)
-    if not slash:
-        return _newest(library, folder)
-    wanted = folder.best_model.name if checkpoint == BEST else checkpoint
-    return Path(library.checkpoints.get(folder, wanted).path)
-
-
-def _newest(library: Library, run: RunFolder) -> Path:
-    """Return the newest whole checkpoint of a run; the best model only where there is nothing else."""
-    found: list[CheckpointInfo] = library.checkpoints.list(run)
-    whole = [info for info in found if info.valid]
-    if not whole:
-        why = f"none of its checkpoints is whole: {found[0].error}" if found else "it has no checkpoint yet"
-        raise CheckpointError(f"Run {run.run_id} can't be evaluated: {why}.", "See: soulsgui runs list")
-    return Path(max(whole, key=lambda info: (info.attempt, info.updates, info.created)).path)
 
 
 def _agreed_settings(agreed: AgreedRuns, path: Path, info: Manifest, arguments: Arguments) -> Settings:

@@ -69,6 +69,12 @@ _ARGUMENTS = {
         "with pause: how long, such as 30m or 2h; default: until `soulsgui join continue`",
         dest="pause_for",
     ),
+    "--from": option(
+        "CHECKPOINT",
+        "begin from one, with the settings it was saved with: a run (its newest), RUN/best, RUN/PATH; "
+        "default: new weights",
+        dest="from_checkpoint",
+    ),
     "--here": flag("for the server that runs on this computer, now and later; default: as last time"),
     "--idle": flag("start no run; default: start one"),
     "--inference": {
@@ -155,6 +161,8 @@ _ARGUMENTS = {
         "that runs on this computer",
         "",
     ),
+    "runs import file": word("FILE", "a .soulsrun file", type=Path),
+    "runs import --name": option("TEXT", "name of the new run; default: the one it had"),
     "logs --run": option("RUN", _WHICH_RUN, default="latest"),
     "serve --name": option("TEXT", "name of the new run; default: date and time alone"),
 }
@@ -174,7 +182,7 @@ _DECLARED = (
         "serve",
         "roles:serve",
         "run a server: Redis, the control API, and a run",
-        "--idle --preset --resume --trust --name --local-clients --until-done --json",
+        "--idle --preset --resume --from --trust --name --local-clients --until-done --json",
         "serve --set stop.mean_return=475 --local-clients 2 --until-done",
         "serve --preset lunarlander_ppo --until-done --json",
         "serve --resume latest --set stop.env_steps=2000000",
@@ -204,6 +212,13 @@ _DECLARED = (
         "evaluate 2026-11-20_10-00-00_first/best",
     ),
     _declare("runs list", "local:runs", "list the runs", "--json"),
+    _declare(
+        "runs import",
+        "remote:import_run",
+        "take a run from a file into the library of the server",
+        "file --name",
+        "runs import 2026-11-20_10-00-00_first.soulsrun",
+    ),
     _declare(
         "config show",
         "local:show",

@@ -31,6 +31,8 @@ from soulsgui.wire.control import (
     ErrorCode,
     Job,
     JobList,
+    RunComparison,
+    RunDetails,
     Status,
 )
 
@@ -162,11 +164,38 @@ def plain(arguments: Arguments) -> int:
         arguments.paused_before = _is_paused(runner.status(), params.get("client"))
     result = runner.command(arguments.command, params)
     if COMMANDS[arguments.command].job:
-        result = wait_for(runner, Job.model_validate(result)).result
+        job = wait_for(runner, Job.model_validate(result))
+        result = job.result
+        for file in job.files:
+            arguments.output = arguments.output or Path(file.name)
+            save_file(runner, file.id, arguments.output)
     said = _SAID[arguments.command]
-    words = said.format(**vars(arguments), **result) if isinstance(said, str) else said(arguments, result)
+    words = said.format(**{**vars(arguments), **result}) if isinstance(said, str) else said(arguments, result)
     if words:
         say(words)
+    return 0
+
+
+def save_file(runner: RunnerClient, file_id: str, target: Path) -> None:
+    """Write a file that a job made, whole or not at all."""
+    aside = target.with_name(f".{target.name}.new")
+    try:
+        with aside.open("wb") as file:
+            for chunk in runner.fetch(file_id):
+                file.write(chunk)
+        aside.replace(target)
+    finally:
+        aside.unlink(missing_ok=True)
+
+
+def import_run(arguments: Arguments) -> int:
+    """`runs import`: takes a run from a file into the library of the server."""
+    runner = runner_of(arguments)
+    with arguments.file.open("rb") as file:
+        brought = runner.bring(file)
+    job = runner.command("runs.import", {"file": brought, "name": arguments.name})
+    found = wait_for(runner, Job.model_validate(job)).result
+    say(f"imported {found['id']}; go on with it: soulsgui run resume {found['id']}")
     return 0
 
 
@@ -308,6 +337,47 @@ def _tell_verified(arguments: Arguments, result: dict[str, Any]) -> str:
     return ""
 
 
+def _tell_run(arguments: Arguments, result: dict[str, Any]) -> str:
+    found = RunDetails.model_validate(result)
+    run = found.run
+    lines = [
+        f"{run.id}  {run.name}  {run.env_id}  {run.algorithm} {run.agent}".rstrip(),
+        f"{run.state}, {run.env_steps:,} steps, {run.episodes:,} episodes, {run.seconds:.0f} s",
+        f"best mean return {run.best_mean_return}" * (run.best_mean_return is not None),
+        "pinned" * run.pinned,
+        run.note,
+        run.error,
+        "versions  " + ", ".join(f"{name} {version}" for name, version in found.versions.items()),
+        f"checkpoints  {', '.join(info.id for info in found.checkpoints) or 'none'}",
+        f"settings  soulsgui runs show {run.id} --json",
+    ]
+    answer(arguments, found, "\n".join(filter(None, lines)))
+    return ""
+
+
+def _tell_comparison(arguments: Arguments, result: dict[str, Any]) -> str:
+    from soulsgui.runner.status_text import table
+
+    found = RunComparison.model_validate(result)
+    told = {
+        "environment": [run.env_id for run in found.runs],
+        "steps": [f"{run.env_steps:,}" for run in found.runs],
+        "episodes": [f"{run.episodes:,}" for run in found.runs],
+        "seconds": [f"{run.seconds:.0f}" for run in found.runs],
+        "best mean return": [f"{run.best_mean_return}" for run in found.runs],
+    }
+    told |= {key: [json.dumps(value) for value in values] for key, values in found.settings.items()}
+    rows = [[key, *values] for key, values in told.items()]
+    answer(arguments, found, table(rows, ["", *(run.id for run in found.runs)]))
+    return ""
+
+
+def _freed(_: Arguments, result: dict[str, Any]) -> str:
+    from soulsgui.runner.status_text import size_words
+
+    return f"{size_words(result['freed_bytes'])} are free again"
+
+
 def _tell_jobs(arguments: Arguments, result: dict[str, Any]) -> str:
     found = JobList.model_validate(result).jobs
     lines = [f"{job.id}  {job.command}  {job.state}  {_job_words(job)}".rstrip() for job in found]
@@ -330,7 +400,20 @@ _SAID: dict[str, str | Callable[[Arguments, dict[str, Any]], str]] = {
     "run.pause": _tell_pause,
     "run.continue": lambda _, told: "the run goes on" if told["done"] else f"it goes on {_AS_SOON}",
     "checkpoint.save": _tell_save,
+    "runs.show": _tell_run,
+    "runs.compare": _tell_comparison,
+    "runs.edit": "{id} is changed",
+    "runs.trash": "{run} is in the bin; put it back with: soulsgui runs restore {run}",
+    "runs.restore": "{id} is back",
+    "runs.purge": _freed,
+    "runs.export": "wrote {output}: {checked}",
     "checkpoint.verify": _tell_verified,
+    "checkpoint.load": lambda _, told: f"the run goes on from {told['checkpoint']['id']}",
+    "checkpoint.edit": lambda _, told: f"{told['checkpoint']['id']} is changed",
+    "checkpoint.export": "wrote {output}: {checked}",
+    "checkpoint.trash": "{path} is in the bin; put it back: soulsgui checkpoints restore {path} --run {run}",
+    "checkpoint.restore": lambda _, told: f"{told['checkpoint']['id']} is back",
+    "checkpoint.purge": _freed,
     "job.list": _tell_jobs,
     "job.cancel": lambda asked, told: f"{asked.job} {_CANCELLED[told['job']['state']]}",
     "clients.pause": lambda asked, _: (
