@@ -31,6 +31,7 @@ def word(shown: str, text: str, default: str | None = None, **more: Any) -> dict
     return {"metavar": shown, "help": text, **optional, **more}
 
 
+_OUTPUT = option("FILE", "where to write it; default: under its own name, here", type=Path)
 JSON = flag("one JSON document on standard output; default: words", dest="as_json")
 
 _EVERYWHERE = {
@@ -75,6 +76,7 @@ def of_the_api(begins: Sequence[Argument] = ()) -> Iterator[Declared]:
                 (
                     *_arguments(command),
                     *([("--json", JSON)] if command.as_json else ()),
+                    *([("--output", _OUTPUT)] if command.file else ()),
                     *(begins if beginning else ()),
                 ),
                 command.examples,
@@ -91,6 +93,7 @@ def _arguments(command: Command) -> Iterator[Argument]:
             told["default"] = known.default if typed.implied is None else typed.implied
         if typed.word:
             told |= {"metavar": typed.word, "type": int if known.annotation is int else str}
+            told |= {"nargs": "+"} if known.annotation == list[str] else {}
         else:
             told |= {"action": "store_const", "const": typed.given or True}
         if typed.option:

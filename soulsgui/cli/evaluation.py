@@ -7,31 +7,21 @@ import time
 from pathlib import Path
 from typing import Any
 
-from soulsgui.cli.output import agrees, answer, folders_of, say
+from soulsgui.cli.output import agrees, answer, folders_of, say, show_progress
 from soulsgui.cli.parser import Arguments
 from soulsgui.config.layers import combine, defaults_layer, layers_of, load_run_settings
 from soulsgui.config.parsing import Layer, layer_of_tree, parse_assignments
 from soulsgui.config.paths import RunFolder
 from soulsgui.config.schema import Settings
 from soulsgui.environments.spaces import report_lines
-from soulsgui.errors import CheckpointError, ProcessFault, UsageError, printable
+from soulsgui.errors import CheckpointError, ProcessFault, UsageError
 from soulsgui.runner.run.agreed import AgreedRuns, RunNotAgreedError, execution_of
-from soulsgui.runner.run.library import LATEST, Library
+from soulsgui.runner.run.library import Library, find_checkpoint
 from soulsgui.runner.run.start import examine
 from soulsgui.runner.status_text import count_words
 from soulsgui.system import kill_descendants
-from soulsgui.wire.control import CheckpointInfo
-from soulsgui.wire.manifest import CONFIG, MANIFEST, Manifest, read_manifest, verify
+from soulsgui.wire.manifest import CONFIG, Manifest, read_manifest, verify
 from soulsgui.wire.messages.server_config import algorithm_name
-
-BEST = "best"
-
-_ANY = RunFolder(Path())
-
-_FOLDERS = frozenset(
-    path.name for path in (_ANY.checkpoint, _ANY.previous, _ANY.best_model, _ANY.manual_saves)
-)
-"""Where the checkpoints of a run lie: how their names begin, which no run's does."""
 
 _MOST_EPISODES = 1_000_000
 _SHOW_EVERY_S = 1.0
@@ -77,7 +67,7 @@ def evaluate(arguments: Arguments) -> int:
     finally:
         restrict_imports(None)
         watchdog.close()
-        _show("")
+        show_progress("")
     report = found.to_json() | {
         "checkpoint": str(path),
         "run_id": info.run_id,
@@ -95,7 +85,7 @@ def evaluate(arguments: Arguments) -> int:
 
 def _end_hanging(fault: ProcessFault) -> None:
     """End this process, whose main thread is in an environment that does not answer."""
-    _show("")
+    show_progress("")
     remedy = "Mend it, or give it more time: --set client.hang_seconds=SECONDS"
     say(f"{fault.message}\n{fault.details}{remedy}", sys.stderr)
     sys.stderr.flush()
@@ -112,45 +102,7 @@ class _Progress:
     def __call__(self, episodes: int, steps: int) -> None:
         if (now := time.monotonic()) >= self._next:
             self._next = now + _SHOW_EVERY_S
-            _show(f"{count_words(episodes, 'episode')} have ended, {count_words(steps, 'step')} made")
-
-
-def find_checkpoint(library: Library, name: str) -> Path:
-    """Return the folder of a checkpoint that somebody named.
-
-    The name is its folder; or a run (id, how it begins, or its folder), whose newest whole checkpoint is
-    meant; `RUN/CHECKPOINT` as `checkpoints list` shows it, `RUN/best`; `latest`, `best` and, without `RUN/`,
-    what `checkpoints list` shows, of the newest run.
-    """
-    path = Path(name)
-    if (path / MANIFEST).exists():
-        return path.absolute()
-    if path.is_dir() and RunFolder(path.absolute()).run.exists():
-        return _newest(library, RunFolder(path.absolute()))
-    inside = sorted(one.parent.name for one in path.glob(f"*/{MANIFEST}")) if path.is_dir() else []
-    if inside:
-        raise CheckpointError(
-            f"{printable(name)} holds checkpoints: {', '.join(map(printable, inside))}.",
-            f"Name one of them: {printable(str(path / inside[-1]))}",
-        )
-    run, slash, checkpoint = name.partition("/")
-    if name == BEST or run in _FOLDERS:
-        run, slash, checkpoint = LATEST, "/", name
-    folder = library.find(run)
-    if not slash:
-        return _newest(library, folder)
-    wanted = folder.best_model.name if checkpoint == BEST else checkpoint
-    return Path(library.checkpoints.get(folder, wanted).path)
-
-
-def _newest(library: Library, run: RunFolder) -> Path:
-    """Return the newest whole checkpoint of a run; the best model only where there is nothing else."""
-    found: list[CheckpointInfo] = library.checkpoints.list(run)
-    whole = [info for info in found if info.valid]
-    if not whole:
-        why = f"none of its checkpoints is whole: {found[0].error}" if found else "it has no checkpoint yet"
-        raise CheckpointError(f"Run {run.run_id} can't be evaluated: {why}.", "See: soulsgui runs list")
-    return Path(max(whole, key=lambda info: (info.attempt, info.updates, info.created)).path)
+            show_progress(f"{count_words(episodes, 'episode')} have ended, {count_words(steps, 'step')} made")
 
 
 def _agreed_settings(agreed: AgreedRuns, path: Path, info: Manifest, arguments: Arguments) -> Settings:
@@ -205,9 +157,9 @@ def check(arguments: Arguments) -> int:
     layers = layers_of(folders_of(arguments), arguments.preset, overrides)
     settings = combine(layers)
     try:
-        report = asyncio.run(examine(settings, _show))
+        report = asyncio.run(examine(settings, show_progress))
     finally:
-        _show("")
+        show_progress("")
     if not report["ok"]:
         written: dict[str, str] = {}
         for layer in layers[1:]:
@@ -217,10 +169,3 @@ def check(arguments: Arguments) -> int:
         report["places"] = {key: written[key] for key in told if key in written}
     answer(arguments, report, "\n".join(report_lines(report)))
     return 0 if report["ok"] else 1
-
-
-def _show(doing: str) -> None:
-    """Show progress in place of the line before, on a terminal only."""
-    if sys.stderr.isatty():
-        sys.stderr.write(f"\r\x1b[K{doing}")
-        sys.stderr.flush()

@@ -34,7 +34,7 @@ class Arguments(argparse.Namespace):
 
 GROUPS = {
     "run a server": ("gui", "serve", "shutdown", "invite", "revoke", "config"),
-    "watch and steer": ("status", "run", "quicksave", "runs", "checkpoints", "clients"),
+    "watch and steer": ("status", "run", "quicksave", "runs", "checkpoints", "jobs", "clients"),
     "look back": ("logs", "events", "audit"),
     "help a server": ("join", "client"),
     "tools": ("evaluate", "env", "control", "call"),
@@ -45,6 +45,7 @@ GROUPS = {
 _FAMILIES = {
     "run": "begin, continue and end the run of the server",
     "checkpoints": "the checkpoints of runs",
+    "jobs": "what goes on beside the run, such as an export",
     "runs": "the runs in the data folder",
     "config": "your settings",
     "env": "the environment that is played",
@@ -67,6 +68,12 @@ _ARGUMENTS = {
         "TIME",
         "with pause: how long, such as 30m or 2h; default: until `soulsgui join continue`",
         dest="pause_for",
+    ),
+    "--from": option(
+        "CHECKPOINT",
+        "begin from one, with the settings it was saved with: a run (its newest), RUN/best, RUN/PATH; "
+        "default: new weights",
+        dest="from_checkpoint",
     ),
     "--here": flag("for the server that runs on this computer, now and later; default: as last time"),
     "--idle": flag("start no run; default: start one"),
@@ -154,6 +161,8 @@ _ARGUMENTS = {
         "that runs on this computer",
         "",
     ),
+    "runs import file": word("FILE", "a .soulsrun file", type=Path),
+    "runs import --name": option("TEXT", "name of the new run; default: the one it had"),
     "logs --run": option("RUN", _WHICH_RUN, default="latest"),
     "serve --name": option("TEXT", "name of the new run; default: date and time alone"),
 }
@@ -173,7 +182,7 @@ _DECLARED = (
         "serve",
         "roles:serve",
         "run a server: Redis, the control API, and a run",
-        "--idle --preset --resume --trust --name --local-clients --until-done --json",
+        "--idle --preset --resume --from --trust --name --local-clients --until-done --json",
         "serve --set stop.mean_return=475 --local-clients 2 --until-done",
         "serve --preset lunarlander_ppo --until-done --json",
         "serve --resume latest --set stop.env_steps=2000000",
@@ -203,6 +212,13 @@ _DECLARED = (
         "evaluate 2026-11-20_10-00-00_first/best",
     ),
     _declare("runs list", "local:runs", "list the runs", "--json"),
+    _declare(
+        "runs import",
+        "remote:import_run",
+        "take a run from a file into the library of the server",
+        "file --name",
+        "runs import 2026-11-20_10-00-00_first.soulsrun",
+    ),
     _declare(
         "config show",
         "local:show",

@@ -87,6 +87,7 @@ class Folders:
     servers = Inside("servers", of="config")  # invitations of other servers taken up here, a file each
     agreed = Inside("runs.agreed.json", of="config")  # what runs may execute on this computer
     runs = Inside("runs", of="data")  # one folder per run
+    trash = Inside("trash", of="data")  # runs and checkpoints that were thrown away, until they are purged
     server = Inside("server", of="data")  # state of the runner of a server
     server_address = Inside("redis.json", of="server")  # address and password of the one that runs now
     invited = Inside("clients.json", of="server")  # who was invited: names, hashes of their secrets
@@ -123,6 +124,7 @@ class RunFolder:
     divergence = Inside("divergence.json")
     """That the training has diverged, while it is not overcome; written by the trainer."""
     spaces = Inside("spaces.json")  # the environment's spaces, as the probe found them
+    versions = Inside("versions.json")  # of the packages it was trained with last
     network = Inside("network.txt")  # the layers of the networks, for people
     store = Inside("telemetry.sqlite")  # every episode, metric and event
     series = Inside("telemetry.json")  # the exported series
@@ -132,5 +134,6 @@ class RunFolder:
     best_model = Inside("best_model")  # the model with the best score
     evaluated = Inside("evaluated")  # weights that the evaluator found best: one folder per model id
     manual_saves = Inside("manual_save")  # one folder per quicksave
+    history = Inside("history")  # checkpoints of all its length, thinned: one folder per model id
     replay = Inside("replay")  # observations of a replay memory too large for the computer's memory
     logs = Inside("logs")  # one log file per service

@@ -1,6 +1,7 @@
 """The runner of a server: everything put together, opened in order and closed in order."""
 
 import asyncio
+import contextlib
 import logging
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -14,16 +15,18 @@ from soulsgui.process import child_env, own_command
 from soulsgui.runner.access.access_control import AccessControl, LocalClients, user_lines
 from soulsgui.runner.access.invitations import Invitations
 from soulsgui.runner.access.roster import ClientNames, ClientRoster
-from soulsgui.runner.api import client_commands, run_commands
+from soulsgui.runner.api import client_commands, library_commands, run_commands
 from soulsgui.runner.base import BaseRunner
 from soulsgui.runner.run.checkpoints import Checkpoints
 from soulsgui.runner.run.library import Library, server_logs
 from soulsgui.runner.run.manager import RunManager
 from soulsgui.runner.run.services import RunContext, binding_of, node_health
 from soulsgui.runner.run.start import Probe, probe_environment
+from soulsgui.runner.run.trash import Bin
 from soulsgui.runner.server.binary import loss_at_start
 from soulsgui.runner.server.bus import Bus
 from soulsgui.runner.server.connection_guard import ConnectionGuard
+from soulsgui.runner.server.disk_guard import DiskGuard
 from soulsgui.runner.server.memory_guard import LOOK_EVERY_S, MemoryGuard
 from soulsgui.runner.server.reader import ServerReader, ServerState, Turn
 from soulsgui.runner.server.redis_server import REDIS, Pinger, RedisServer, ensure_server
@@ -45,6 +48,7 @@ _BUSY_S = 0.1
 _IDLE_S = 0.5
 _CLIENTS_EVERY_S = 0.5
 _SERVER_EVERY_S = 2.0
+_DISK_EVERY_S = 2.0
 _REDIS_LIMIT_S = 60.0
 _AGAIN_S = 60.0  # whatever made it fail may be over: nothing works without it
 _NAMED = 3
@@ -59,8 +63,8 @@ class Runner(BaseRunner):
     """
 
     role = "server"
-    handlers = run_commands.HANDLERS | client_commands.HANDLERS
-    checks = run_commands.CHECKS | client_commands.CHECKS
+    handlers = run_commands.HANDLERS | library_commands.HANDLERS | client_commands.HANDLERS
+    checks = run_commands.CHECKS | library_commands.CHECKS | client_commands.CHECKS
 
     def __init__(
         self, folders: Folders, settings: Settings, base: Layer, probe: Probe = probe_environment
@@ -69,6 +73,7 @@ class Runner(BaseRunner):
         self.settings = settings
         self.base = base
         self.library = Library(folders.runs)
+        self.bin = Bin(folders.trash, self.library)
         self._probe = probe
         self._clients_due = 0.0
         self._failing: set[str] = set()  # the clients whose environments were told to fail
@@ -167,9 +172,18 @@ class Runner(BaseRunner):
             lambda: self.supervisor.running(TRAINER),
             lambda: self._run_of(REDIS),
         )
+        self.disk = DiskGuard(
+            self.bus,
+            self.events,
+            self.folders.data,
+            lambda folder: free_disk_bytes(folder),
+            self._checkpoint_bytes,
+            lambda: self._run_of(REDIS),
+        )
         self.connections = ConnectionGuard(self.bus, self.events, self.access, self.memory.cut_off)
         self._keep_doing(self._watch, "watch")
         self._keep_doing(self._guard_memory, "memory", LOOK_EVERY_S)
+        self._keep_doing(self._guard_disk, "disk", _DISK_EVERY_S)
         self._keep_doing(self._verify_checkpoints, "verifying checkpoints", 0.0)
         self._cleanup.push_async_callback(self.supervisor.close)
 
@@ -230,6 +244,15 @@ class Runner(BaseRunner):
         if self.server_state.reachable:
             await self.connections.look()
             await self.memory.look()
+
+    async def _guard_disk(self) -> None:
+        await self.disk.look(self.server_state.reachable and self.supervisor.running(TRAINER))
+
+    def _checkpoint_bytes(self) -> int:
+        run = self.run_manager.run
+        with contextlib.suppress(FileNotFoundError):  # another one takes its place
+            return sum(file.stat().st_size for file in run.checkpoint.glob("*")) if run is not None else 0
+        return 0
 
     async def _verify_checkpoints(self) -> None:
         """Once a day read every checkpoint anew: what lies on a disk may change without anybody's doing."""

@@ -22,7 +22,7 @@ from soulsgui.runner.refusal import Refused, as_api_error
 from soulsgui.runner.run.agreed import AgreedRuns
 from soulsgui.runner.run.library import Library
 from soulsgui.runner.run.record import ENDED_STATES, RunRecord
-from soulsgui.runner.run.start import of_the_runner, resumption
+from soulsgui.runner.run.start import beginning, of_the_runner, resumption
 from soulsgui.runner.status_text import run_line, summary_text
 from soulsgui.system import raise_open_files
 from soulsgui.wire.control import (
@@ -54,8 +54,15 @@ class ServeOptions:
     resume: str = ""  # A run to go on with, or `latest`; empty begins a new one
     trust: str = ""  # What that may execute here though it comes from elsewhere (`RunResumeParams.trust`)
     name: str = ""  # Name of a new run
+    from_checkpoint: str = ""  # What it begins from
     until_done: bool = False  # End when the run has reached its goal
     as_json: bool = False  # Print the summary as JSON, and nothing else, on standard output
+
+    @property
+    def start_params(self) -> RunStartParams:
+        """How a new run begins."""
+        told = {name: getattr(self, name) for name in ("preset", "name", "from_checkpoint", "trust")}
+        return RunStartParams(**told)
 
 
 def serve(folders: Folders, options: ServeOptions) -> int:
@@ -79,20 +86,23 @@ def serve(folders: Folders, options: ServeOptions) -> int:
 def _check(
     folders: Folders, options: ServeOptions, settings: Settings, resume: RunResumeParams | None
 ) -> None:
-    if options.idle and (options.resume or options.name or options.until_done):
+    if options.idle and (options.resume or options.name or options.from_checkpoint or options.until_done):
         raise UsageError(
-            "--idle starts no run: it goes with neither --resume nor --name nor --until-done.",
+            "--idle starts no run: it goes with none of --resume, --name, --from and --until-done.",
             "Leave one of them out.",
         )
-    if options.trust and not options.resume:
-        raise UsageError("--trust goes with --resume: what begins here needs no question.", "Leave it out.")
-    if options.resume and (options.preset or options.name):
+    if options.trust and not (options.resume or options.from_checkpoint):
+        what = "--trust goes with --resume and --from: what begins here needs no question."
+        raise UsageError(what, "Leave it out.")
+    if options.resume and (options.preset or options.name or options.from_checkpoint):
         raise UsageError(
-            "--resume goes on with a run as it was configured: it goes with neither --preset nor --name.",
+            "--resume goes on with a run as it is configured: it goes with none of --preset, --name, --from.",
             "Leave one of them out.",
         )
     if resume is not None:
         settings = resumption(Library(folders.runs), AgreedRuns(folders), resume).settings
+    elif options.from_checkpoint:
+        settings = beginning(folders, Library(folders.runs), options.start_params, options.overrides).settings
     if options.until_done and settings.stop.mean_return is None and settings.stop.env_steps is None:
         raise UsageError(
             "--until-done needs a goal: neither stop.mean_return nor stop.env_steps is set.",
@@ -176,7 +186,7 @@ class _Headless:
             if self._resume is not None:
                 await manager.resume(self._resume)
             else:
-                await manager.start(RunStartParams(preset=options.preset, name=options.name))
+                await manager.start(options.start_params)
         except Refused as error:
             if error.code is not ErrorCode.NO_ANSWER or manager.run is None:
                 raise

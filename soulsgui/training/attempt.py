@@ -140,7 +140,9 @@ class Attempt:
         self.intake = Intake(self.keys, config, run.spaces, self.publisher, bytes_ahead, learner)
         self.intake.reader.high_water = run.high_water
         self.rows = Rows()
-        self.checkpoints = CheckpointManager(trainer, run.folder, self.keys, self._saved)
+        self.checkpoints = CheckpointManager(
+            trainer, run.folder, self.keys, run.settings.checkpoint, self._saved
+        )
         self.commands = CommandHandler(trainer, self.keys, self.checkpoints)
         self.unpublished = False
         self._reference = reference_observation(run.spaces.observation)

@@ -162,7 +162,7 @@ def recover_checkpoints(run: RunFolder) -> None:
     """Put right what a crash left of a save; nobody else may be writing checkpoints of this run."""
     for place in (run.checkpoint, run.best_model, *run.older):
         recover_dir(place)
-    for folder in (run.root, run.manual_saves):
+    for folder in (run.root, run.manual_saves, run.history):
         for torn in folder.glob(f".*{_ASIDE}"):
             shutil.rmtree(torn)
 
@@ -176,8 +176,8 @@ def newest_resumable(
     """
     recover_checkpoints(run)
     places = [run.checkpoint, *run.older, run.best_model]
-    if run.manual_saves.is_dir():
-        places += [path for path in run.manual_saves.iterdir() if not path.name.startswith(".")]
+    for folder in (run.manual_saves, run.history):
+        places += [path for path in folder.glob("[!.]*") if path.is_dir()]
     found: list[tuple[int, int, Path]] = []
     damaged: list[CheckpointError] = []
 

@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING
 import redis
 
 from soulsgui.config.paths import RunFolder
+from soulsgui.config.sections.run import CheckpointSettings
 from soulsgui.errors import CheckpointError
 from soulsgui.system import replace_dir
 from soulsgui.training.checkpoint import Checkpoint, UnsavedError, write_checkpoint
+from soulsgui.training.history import History
 from soulsgui.wire.connection import Backoff
 from soulsgui.wire.keys import TELEMETRY, Keys
 from soulsgui.wire.manifest import NOTE, Manifest
@@ -36,8 +38,14 @@ class CheckpointManager:
     """Writes one checkpoint after the other, in a thread of its own."""
 
     def __init__(
-        self, node: "TrainingNode", run: RunFolder, keys: Keys, on_saved: Callable[[Manifest, Path], None]
+        self,
+        node: "TrainingNode",
+        run: RunFolder,
+        keys: Keys,
+        settings: CheckpointSettings,
+        on_saved: Callable[[Manifest, Path], None],
     ) -> None:
+        self._history = History(run.history, settings)
         self.last_current: Manifest | None = None
         self._node, self._run, self._keys, self._on_saved = node, run, keys, on_saved
         self._saver = ThreadPoolExecutor(1, "saver")  # one checkpoint after the other
@@ -79,7 +87,9 @@ class CheckpointManager:
 
     def look(self, connection: redis.Redis) -> None:
         """Now and then: read the score, try again what could not be saved."""
-        now = time.monotonic()
+        now, updates = time.monotonic(), self._node.agent.updates
+        if not self.disk_full and self._history.due(updates, now):
+            self.save(self._node.snapshot("history", self.score))
         if now >= self._next_score:
             self._next_score = now + _SCORE_EVERY_S
             self.score = score_of(connection, self._keys, self._run.run_id)
@@ -104,6 +114,8 @@ class CheckpointManager:
                 target = self._run.best_model
             case "manual":
                 target = self._manual_folder()
+            case "history":
+                target = self._run.history / str(checkpoint.info.model_id)
         self._ordered.add(target)
         write = self._saver.submit(self._write, target, checkpoint, done)
         self._writes = [*(one for one in self._writes if not one.done()), write]
@@ -182,6 +194,8 @@ class CheckpointManager:
             if kind == "current":
                 self.last_current = checkpoint.info
             self._on_saved(checkpoint.info, target)
+            if kind == "history":
+                self._history.thin()
         elif kind == "current" or (kind == "best" and full):  # these are saved again
             if not self._owed:
                 self._again.reset()

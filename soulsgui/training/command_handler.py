@@ -46,7 +46,7 @@ class CommandHandler:
             del self._answers[0]
 
     def _obey(self, connection: redis.Redis, command: NodeCommand) -> None:
-        level = logging.DEBUG if command.command == "hold" else logging.INFO  # said every second
+        level = logging.DEBUG if command.command in ("hold", "wait") else logging.INFO  # said every second
         what = command.args.get("kind") or command.args.get("client") or ""
         logger.log(level, "asked to %s", f"{command.command} {what}".rstrip())
         try:
@@ -78,6 +78,8 @@ class CommandHandler:
                 trainer.go_on()
             case "hold":
                 trainer.hold(float(args["seconds"]))
+            case "wait":
+                trainer.wait(float(args["seconds"]), str(args["why"]))
             case "cut":
                 intake = trainer.attempt.intake
                 return {"entries": intake.cut_off(connection, str(args["client"]), str(args["reason"]))}

@@ -4,6 +4,7 @@ import json
 import logging
 import math
 import os
+import platform
 import threading
 import time
 from abc import ABC, abstractmethod
@@ -42,6 +43,7 @@ from soulsgui.wire.messages.metrics import AttemptRow
 from soulsgui.wire.messages.node import NodePhase, NodeState
 from soulsgui.wire.messages.server_config import algorithm_name
 from soulsgui.wire.published import published_header
+from soulsgui.wire.versions import installed_versions
 
 logger = logging.getLogger(__name__)
 
@@ -49,6 +51,7 @@ _REFUSED_WAIT_S = 0.5
 _COUNT_EVERY_S = 0.25
 _HELD = "clients are granted nothing more: the server's memory fills up"
 _PAUSED = "by request"
+_TOLD = ("torch", "numpy", "gymnasium", "safetensors", "redis")  # packages whose versions are written down
 
 Learner = RoundLearner | ReplayLearner | VTraceLearner  # an agent, what it learns from, and when it does
 
@@ -95,7 +98,8 @@ class TrainingNode(ABC):
         self._came_from: Path | None = None
         self._held_until = float("-inf")
         self._next_count = 0.0
-        self._returning = self._resting = self._paused = False
+        self._wait_until, self._waits_why = float("-inf"), ""
+        self._returning = self._resting = self._paused = self._waits = False
         self._spoilt = False  # by a failure, so that it is not saved
 
     @abstractmethod
@@ -198,6 +202,8 @@ class TrainingNode(ABC):
         if not training.folder.config.exists():
             self.save_config(training.folder.config)
         training.count_attempt()
+        versions = installed_versions(_TOLD) | {"python": platform.python_version()}
+        atomic_write(training.folder.versions, json.dumps(versions, indent=1).encode())
         self.attempt = Attempt(training, self.learner, self._address, self._stop, self)
         self.learner.begin(self.attempt)
         self._tell_of_divergence()
@@ -321,7 +327,11 @@ class TrainingNode(ABC):
     def _work(self, connection: redis.Redis, began: float) -> None:
         """Take in, obey, train; at rest, in a pause, and while the disk is full, only obey."""
         intake = self.attempt.intake
-        intake.rest(connection, self._paused)
+        if (waits := began < self._wait_until) != self._waits:
+            self._waits = waits
+            logger.warning("it rests: %s", self._waits_why) if waits else logger.info("it goes on")
+            self.training.status.stop_waiting() if waits else self.training.status.wait_again()
+        intake.rest(connection, self._paused or waits)
         if self._stands_still:
             self._stop.wait(BLOCK_MS / 1000)
             self.attempt.look(connection)
@@ -341,7 +351,7 @@ class TrainingNode(ABC):
 
     @property
     def _stands_still(self) -> bool:
-        return self._resting or self._paused or self.attempt.checkpoints.disk_full
+        return self._resting or self._paused or self._waits or self.attempt.checkpoints.disk_full
 
     def _come_back(self, connection: redis.Redis) -> None:
         """After the server was away: publish again what it may have lost, the last second or everything."""
@@ -355,6 +365,10 @@ class TrainingNode(ABC):
     def hold(self, seconds: float) -> None:
         """Grant clients nothing more for so long, unless it is said again: the server's memory fills up."""
         self._held_until = time.monotonic() + seconds
+
+    def wait(self, seconds: float, why: str) -> None:
+        """Stand still as in a pause for so long, unless it is said again."""
+        self._wait_until, self._waits_why = time.monotonic() + seconds, why
 
     def rest(self) -> None:
         """Take nothing in and train no more; commands are still obeyed."""
@@ -478,6 +492,8 @@ class TrainingNode(ABC):
             return "saving" if checkpoints.saving else "stopping", status.detail
         if checkpoints.disk_full:
             return "paused", checkpoints.unsaved
+        if self._waits:
+            return "paused", self._waits_why
         if self._paused:
             return "paused", _PAUSED
         return status.phase, status.detail or (_HELD if self.attempt.intake.sessions.held else "")

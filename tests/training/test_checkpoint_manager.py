@@ -10,14 +10,16 @@ import pytest
 import redis
 
 from soulsgui.config.paths import RunFolder
+from soulsgui.config.sections.run import CheckpointSettings
 from soulsgui.errors import CheckpointError
 from soulsgui.training import checkpoint_manager, command_handler
 from soulsgui.training.checkpoint import Checkpoint, UnsavedError, read_checkpoint
 from soulsgui.training.checkpoint_manager import CheckpointManager, score_of
 from soulsgui.training.command_handler import CommandHandler
+from soulsgui.training.history import History
 from soulsgui.wire.connection import Address, Backoff
 from soulsgui.wire.keys import Keys
-from soulsgui.wire.manifest import NOTE, Manifest
+from soulsgui.wire.manifest import NOTE, PINNED, Manifest
 from soulsgui.wire.messages.base import Instance
 from soulsgui.wire.messages.node import NodeState
 from soulsgui.wire.node_commands import NodeAnswer, NodeCommand
@@ -44,8 +46,12 @@ class _Node:
     name = "trainer"
 
     def __init__(self) -> None:
-        self.updates = 5
+        self.agent = SimpleNamespace(updates=5)
         self.attempt = SimpleNamespace(intake=SimpleNamespace(release=lambda client: client == "gamer-01"))
+
+    @property
+    def updates(self) -> int:
+        return self.agent.updates
 
     def snapshot(
         self, kind: str, score: float | None = None, note: str = "", buffer: bool = False
@@ -61,6 +67,9 @@ class _Node:
         info = made.info.model_copy(update={"kind": "best", "score": score, "resumable": False})
         return replace(made, info=info)
 
+    def wait(self, seconds: float, why: str) -> None:
+        """Nothing is done here."""
+
     def hold(self, seconds: float) -> None:
         """Nobody is granted anything here."""
 
@@ -72,9 +81,10 @@ class _Managed:
     def __init__(self, connection: redis.Redis, keys: Keys, root: Path) -> None:
         self.connection, self.keys, self.run = connection, keys, RunFolder(root)
         self.node: Any = _Node()
+        settings = CheckpointSettings(history_minutes=None)
         self.saved: list[tuple[Manifest, Path]] = []
         self.manager = CheckpointManager(
-            self.node, self.run, keys, lambda info, path: self.saved.append((info, path))
+            self.node, self.run, keys, settings, lambda info, path: self.saved.append((info, path))
         )
         self.commands = CommandHandler(self.node, keys, self.manager)
         self.closed = False
@@ -128,7 +138,7 @@ def test_two_are_kept_that_the_current_one_replaced_and_one_where_each_holds_a_r
     managed: _Managed,
 ) -> None:
     def save(update: int, memory: bool = False) -> list[int]:
-        managed.node.updates = update
+        managed.node.agent.updates = update
         made = managed.node.snapshot("current")
         held = {"obs": np.zeros(3, np.float32)} if memory else {}
         saved = threading.Event()
@@ -231,7 +241,7 @@ def test_the_end_writes_what_was_ordered_and_saves_what_is_newer(
     managed.connection.set(managed.keys.node("telemetry"), told)
     managed.manager.look(managed.connection)
     managed.manager.save_current()
-    managed.node.updates = 6
+    managed.node.agent.updates = 6
     managed.close(save=save)
     assert [info.updates for info, _ in managed.saved] == saved
     info = read_checkpoint(managed.run.checkpoint).info
@@ -256,7 +266,7 @@ def test_writing_goes_on_after_every_error_in_the_order_of_the_orders(
         checkpoint_manager, "write_checkpoint", lambda *order: gate.wait(LIMIT_S) and write(*order)
     )
     for updates in (6, 7, 8, 9):
-        managed.node.updates = updates
+        managed.node.agent.updates = updates
         manager.save_current()
     assert manager.saving
     gate.set()
@@ -319,3 +329,21 @@ def test_a_best_model_is_saved_later_and_a_stop_says_it_can_not(redis_address: A
         assert node.told().unsaved.startswith("not saved yet: no space left on")
         assert not node.run.checkpoint.exists()
         filler.unlink()
+
+
+def test_the_history_keeps_checkpoints_of_all_its_length(managed: _Managed) -> None:
+    settings = CheckpointSettings(history_updates=2, history_kept=3)
+    managed.manager._history = History(managed.run.history, settings)
+    for updates in range(5, 20):
+        managed.node.agent.updates = updates
+        managed.look()
+        until(lambda: not managed.manager.saving, "it is written")
+        if updates == 8:
+            (managed.run.history / "8" / PINNED).touch()
+    kept = sorted(int(path.name) for path in managed.run.history.iterdir())
+    assert kept[0] == 6
+    assert kept[-1] == 18
+    assert 8 in kept
+    assert len(kept) == 4
+    assert {info.kind for info, _ in managed.saved} == {"history"}
+    assert read_checkpoint(managed.run.history / "18").info.updates == 18

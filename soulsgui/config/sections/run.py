@@ -146,6 +146,20 @@ class CheckpointSettings(Section, effect=Effect.RESUME):
         "work since the last one.",
         unit="updates",
     )
+    history_minutes: Annotated[float | None, Field(gt=0)] = setting(
+        10.0,
+        "Minutes between two checkpoints that are kept in the history of the run, beside the newest ones; "
+        "empty: not by time.",
+        unit="minutes",
+    )
+    history_updates: Annotated[int | None, Field(ge=1)] = setting(
+        None, "The same in updates, whichever comes first; empty: not by updates.", unit="updates"
+    )
+    history_kept: Annotated[int, Field(ge=2, le=10_000)] = setting(
+        100,
+        "Most checkpoints in the history, beside the pinned ones: of more, those are removed that stand "
+        "closest to others.",
+    )
     with_buffer: bool = setting(
         False,
         "Save the replay memory with each regular checkpoint, so that a run that goes on learns at once; it "

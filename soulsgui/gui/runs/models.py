@@ -114,12 +114,13 @@ _KINDS = {
     "previous": (Look("save", Tone.IDLE, "Previous", 1), "Current until a newer one was saved"),
     "best": (Look("star", Tone.TEXT, "Best", 2), "The model with the best mean return so far"),
     "manual": (Look("pin", Tone.TEXT, "Quicksave", 3), "Saved by hand"),
+    "history": (Look("save", Tone.IDLE, "History", 4), "Kept from the length of the run, thinned"),
 }
 
 
 def kind_look(kind: str) -> Look:
     """Return how a kind of checkpoint looks, also one of a newer server."""
-    return _KINDS[kind][0] if kind in _KINDS else Look("help", Tone.IDLE, kind.capitalize(), 4)
+    return _KINDS[kind][0] if kind in _KINDS else Look("help", Tone.IDLE, kind.capitalize(), 5)
 
 
 def condition_look(checkpoint: CheckpointInfo) -> Look:

@@ -154,6 +154,7 @@ class AsyncTrainer:
             "env": self._actors.env,
             "client.segment_length": self._actors.config.n_buffer,
             "checkpoint.every_updates": 1_000_000,  # models are saved by the intervals of `config`
+            "checkpoint.history_minutes": None,
             "evaluation.every_updates": 0,
         }
         own = self._make_own() if self._make_own is not None else None

@@ -1,4 +1,4 @@
-"""Handlers of commands about the runner, its services, runs and settings (see `wire.control.commands`)."""
+"""Handlers of commands about the runner, its services, the active run and settings (`wire.control`)."""
 
 import asyncio
 import os
@@ -12,7 +12,7 @@ from soulsgui.runner.api.server import Check, Handler
 from soulsgui.runner.refusal import Refused, no_run
 from soulsgui.runner.run.agreed import AgreedRuns
 from soulsgui.runner.run.library import log_lines, log_paths, refuse_unknown
-from soulsgui.runner.run.start import refuse_reached, refuse_without_torch, resumption
+from soulsgui.runner.run.start import refuse_without_torch, resumption
 from soulsgui.runner.server.bus import ANSWER_LIMIT_S
 from soulsgui.runner.server.redis_server import REDIS
 from soulsgui.telemetry.store import query_history
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from soulsgui.config.paths import RunFolder
     from soulsgui.runner.app import Runner
     from soulsgui.runner.base import BaseRunner
-    from soulsgui.runner.run.record import RunRecord
 
 _READY_LIMIT_S = 50.0
 
@@ -120,14 +119,16 @@ def _check_not_ending(runner: "Runner", _params: control.Params) -> None:
     runner.run_manager.not_ending()
 
 
-def _check_redis(runner: "Runner") -> None:
+def check_redis(runner: "Runner") -> None:
+    """Raise that Redis is down, where it is."""
     if not runner.supervisor.running(REDIS):
         raise Refused(ErrorCode.NOT_NOW, "Redis is down.", "Look at its log: soulsgui logs redis")
 
 
-def _check_save(runner: "Runner", _params: control.Params) -> None:
+def check_save(runner: "Runner", _params: control.Params) -> None:
+    """Raise why nothing can be asked of the trainer of a run now."""
     runner.run_manager.not_ending()
-    _check_redis(runner)
+    check_redis(runner)
     if not runner.supervisor.running(TRAINER):
         raise Refused(
             ErrorCode.NOT_NOW,
@@ -138,13 +139,13 @@ def _check_save(runner: "Runner", _params: control.Params) -> None:
 
 def _check_start(runner: "Runner", params: control.RunStartParams) -> None:
     refuse_without_torch()
-    _check_redis(runner)
+    check_redis(runner)
     runner.run_manager.check_room(params.if_active)
 
 
 def _check_resume(runner: "Runner", params: control.RunResumeParams) -> None:
     refuse_without_torch()
-    _check_redis(runner)
+    check_redis(runner)
     runner.run_manager.check_room(params.if_active)
     resumption(runner.library, AgreedRuns(runner.folders), params)
 
@@ -180,44 +181,12 @@ def _check_stop_service(runner: "Runner", params: control.ServiceParams) -> None
         )
 
 
-async def _list_runs(runner: "Runner", _params: control.Empty) -> control.RunList:
-    runs = await asyncio.to_thread(runner.library.summaries, _active(runner))
-    return control.RunList(runs=[_with_allowed(runner, run) for run in runs])
+async def _list_jobs(runner: "Runner", _params: control.Empty) -> control.JobList:
+    return control.JobList(jobs=runner.jobs.all())
 
 
-async def _edit_run(runner: "Runner", params: control.RunsEditParams) -> control.RunSummary:
-    run = runner.library.find(params.run)
-    changes = params.model_dump(include={"name", "note"}, exclude_none=True)
-    runner.run_manager.edit(run, changes)
-    return _with_allowed(runner, await asyncio.to_thread(runner.library.summary, run, _active(runner)))
-
-
-def _with_allowed(runner: "Runner", run: control.RunSummary) -> control.RunSummary:
-    """Return a run with why `_check_resume` would refuse it, but for what its settings tell."""
-    active, why = _active(runner), ""
-    try:
-        refuse_without_torch()
-        _check_redis(runner)
-        runner.run_manager.check_room("refuse" if active is not None and active.id == run.id else "stop")
-        refuse_reached(run)
-    except Refused as refused:
-        why = refused.message
-    return run.model_copy(update={"allowed": {"run.resume": why}})
-
-
-def _active(runner: "Runner") -> "RunRecord | None":
-    return runner.run_manager.record if runner.run_manager.run is not None else None
-
-
-async def _list_checkpoints(runner: "Runner", params: control.CheckpointListParams) -> control.CheckpointList:
-    run = runner.library.find(params.run)
-    return control.CheckpointList(checkpoints=await asyncio.to_thread(runner.library.checkpoints.list, run))
-
-
-async def _edit_checkpoint(runner: "Runner", params: control.CheckpointEditParams) -> control.CheckpointTold:
-    run, checkpoints = runner.library.find(params.run), runner.library.checkpoints
-    info = await asyncio.to_thread(checkpoints.edit_note, run, params.path, params.note)
-    return control.CheckpointTold(checkpoint=info)
+async def _cancel_job(runner: "Runner", params: control.JobParams) -> control.JobTold:
+    return control.JobTold(job=await runner.jobs.cancel(params.job))
 
 
 async def _query(runner: "Runner", params: control.HistoryQueryParams) -> control.History:
@@ -283,14 +252,12 @@ HANDLERS: dict[str, Handler] = {
     "run.pause": _pause,
     "run.continue": _go_on,
     "checkpoint.save": _quicksave,
-    "runs.list": _list_runs,
-    "runs.edit": _edit_run,
     "history.query": _query,
     "history.logs": _logs,
     "history.events": events,
     "history.audit": audit,
-    "checkpoint.list": _list_checkpoints,
-    "checkpoint.edit": _edit_checkpoint,
+    "job.list": _list_jobs,
+    "job.cancel": _cancel_job,
     "config.get": _get_config,
     "config.check": _check_config,
     "config.save": _save_config,
@@ -306,5 +273,5 @@ CHECKS: dict[str, Check] = {
     "run.stop": _check_run,
     "run.pause": _check_not_ending,
     "run.continue": lambda runner, _params: runner.run_manager.not_ending().check_paused(),
-    "checkpoint.save": _check_save,
+    "checkpoint.save": check_save,
 }

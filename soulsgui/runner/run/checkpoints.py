@@ -1,8 +1,12 @@
 """The checkpoints of a run, listed and verified by their manifests, and the saving of its best model."""
 
 import asyncio
+import json
 import logging
+import secrets
+import shutil
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,26 +16,40 @@ from soulsgui.config.paths import RunFolder
 from soulsgui.errors import CheckpointError, NoCheckpointError
 from soulsgui.runner.refusal import Refused
 from soulsgui.runner.server.bus import ANSWER_LIMIT_S, Bus
-from soulsgui.system import atomic_write, find_dir, read_small
+from soulsgui.system import atomic_write, find_dir, read_small, replace_dir
 from soulsgui.wire.connection import AWAY
 from soulsgui.wire.control import CheckpointInfo, ErrorCode, ListedKind
 from soulsgui.wire.keys import TRAINER
-from soulsgui.wire.manifest import MEMORY, NOTE, Manifest, read_manifest, sha256_of, verify
+from soulsgui.wire.manifest import (
+    MANIFEST,
+    MEMORY,
+    NOTE,
+    PINNED,
+    Manifest,
+    read_manifest,
+    sha256_of,
+    verify,
+)
 from soulsgui.wire.messages.node import Verdict
 from soulsgui.wire.node_commands import NodeCommand
 
 logger = logging.getLogger(__name__)
 
 _MOVED_TRIES = 5
+_STAYING = ("manual", "history")  # kinds that no newer ones replace
 _LONGEST_NOTE = 64 * 1024
 _MOST_HASHES = 10_000  # of files whose contents are remembered
 _TOLD_BY_MANIFEST = Manifest.model_fields.keys() & CheckpointInfo.model_fields.keys()
 
 
 class Checkpoints:
-    """Lists the checkpoints of runs; hashes are remembered while the files don't change."""
+    """Lists the checkpoints of runs; hashes are remembered while the files don't change.
 
-    def __init__(self) -> None:
+    `told` is told what is read at the moment, and which part of all was.
+    """
+
+    def __init__(self, told: Callable[[str, float], object] | None = None) -> None:
+        self._told = told
         # By what a file is, not where: each checkpoint moves on when a newer one comes.
         self._hashes: dict[tuple[int, ...], str] = {}
 
@@ -39,11 +57,15 @@ class Checkpoints:
         """Return every checkpoint of a run, the newest first."""
         places: list[tuple[Path, ListedKind]] = [(run.checkpoint, "current"), (run.best_model, "best")]
         places += [(path, "previous") for path in run.older]
-        if run.manual_saves.is_dir():
-            saves = sorted(run.manual_saves.iterdir())
-            places += [(path, "manual") for path in saves if not path.name.startswith(".")]
-        found = (self._info(run, path, kind) for path, kind in places)
-        return sorted((info for info in found if info is not None), key=lambda info: -info.created)
+        places += [(path, "manual") for path in sorted(run.manual_saves.glob("[!.]*"))]
+        places += [(path, "history") for path in sorted(run.history.glob("[!.]*"))]
+        found = []
+        for number, (path, kind) in enumerate(places):
+            if self._told is not None:
+                self._told(f"reading {path.relative_to(run.root).as_posix()}", number / len(places))
+            if (info := self._info(run, path, kind)) is not None:
+                found.append(info)
+        return sorted(found, key=lambda info: -info.created)
 
     def get(self, run: RunFolder, checkpoint: str) -> CheckpointInfo:
         """Return one checkpoint by its path below the run's folder."""
@@ -78,11 +100,62 @@ class Checkpoints:
                 "Put a whole one back, or move the damaged ones away to begin anew.",
             )
 
-    def edit_note(self, run: RunFolder, checkpoint: str, note: str) -> CheckpointInfo:
-        """Change the note of a checkpoint and return it."""
+    def edit(self, run: RunFolder, checkpoint: str, note: str | None, pin: bool | None) -> CheckpointInfo:
+        """Change note or pin of a checkpoint, None for neither, and return it.
+
+        Of one that newer ones replace, a copy in the history is pinned, and returned.
+        """
         info = self.get(run, checkpoint)
-        atomic_write(Path(info.path) / NOTE, note.encode())
-        return info.model_copy(update={"note": note})
+        if pin and info.kind not in _STAYING:
+            info = self.take(run, Path(info.path))
+        elif pin:
+            (Path(info.path) / PINNED).touch()
+        elif pin is False:
+            (Path(info.path) / PINNED).unlink(missing_ok=True)
+        if note is not None:
+            atomic_write(Path(info.path) / NOTE, note.encode())
+        return self.get(run, info.id)
+
+    def take(self, run: RunFolder, source: Path) -> CheckpointInfo:
+        """Copy a checkpoint, of this run or of another one, into the history of a run, and pin it there."""
+        for _ in range(_MOVED_TRIES):
+            try:
+                return self.get(run, self._copy(run, find_dir(source) or source))
+            except (CheckpointError, FileNotFoundError) as error:
+                moved = error  # the trainer may have put another one into this place meanwhile
+        raise CheckpointError(f"{source} can't be copied: {moved}", "Choose another checkpoint.")
+
+    def _copy(self, run: RunFolder, source: Path) -> str:
+        manifest = read_manifest(source)
+        own = manifest.run_id == run.run_id
+        target, number = run.history / str(manifest.model_id), 1
+        while target.exists():
+            if own:
+                (target / PINNED).touch()
+                return target.relative_to(run.root).as_posix()
+            number += 1
+            target = run.history / f"{manifest.model_id}_{number}"
+        files = dict(manifest.files)
+        if manifest.memory_in_file:  # without that file it is of no use
+            del files[MEMORY]
+        # Of another run's attempts this one knows nothing: its own checkpoints are newer.
+        others = {} if own else {"run_id": run.run_id, "attempt": 0}
+        changes = {"files": files, "memory_in_file": False, **others}
+        aside = target.with_name(f".{target.name}.{secrets.token_hex(4)}.new")
+        aside.mkdir(parents=True)
+        try:
+            for name in (*files, *([NOTE] if (source / NOTE).is_file() else [])):
+                if Path(name).name == name:  # `verify` refuses others
+                    shutil.copyfile(source / name, aside / name)
+            copied = manifest.model_copy(update=changes)
+            verify(aside, copied)
+            text = json.dumps(copied.model_dump(mode="json"), indent=1)
+            (aside / MANIFEST).write_text(text, encoding="utf-8")
+            (aside / PINNED).touch()
+            replace_dir(aside, target)
+        finally:
+            shutil.rmtree(aside, ignore_errors=True)
+        return target.relative_to(run.root).as_posix()
 
     def _info(self, run: RunFolder, path: Path, kind: ListedKind) -> CheckpointInfo | None:
         info = None
@@ -116,6 +189,7 @@ class Checkpoints:
         if not manifest.scored_by and manifest.score is not None and kind != "best":
             told["scored_by"] = "training"  # old ones do not say it; only the best may be either
         told |= {"id": name, "kind": kind, "path": str(path), "size_bytes": size, "note": note}
+        told["pinned"] = (place / PINNED).exists()
         told |= {"valid": not error, "resumable": manifest.resumable and not error, "error": error}
         return CheckpointInfo(**told, memory=MEMORY in manifest.files and not manifest.memory_in_file)
 

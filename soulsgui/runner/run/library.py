@@ -11,6 +11,7 @@ from soulsgui.config.errors import ConfigError, Problem, nearest
 from soulsgui.config.layers import load_run_settings
 from soulsgui.config.paths import Folders, RunFolder
 from soulsgui.config.schema import Settings, public_tree
+from soulsgui.errors import CheckpointError, printable
 from soulsgui.runner.refusal import Refused
 from soulsgui.runner.run.checkpoints import Checkpoints
 from soulsgui.runner.run.record import LIVE_STATES, RunRecord, interrupted
@@ -19,12 +20,21 @@ from soulsgui.system import atomic_write, explained, find_dir, read_small
 from soulsgui.telemetry.store import client_names
 from soulsgui.wire import control
 from soulsgui.wire.control import ErrorCode
+from soulsgui.wire.manifest import MANIFEST
 from soulsgui.wire.messages.metrics import EVALUATION_METRICS
 
 logger = logging.getLogger(__name__)
 
 
 LATEST = "latest"
+BEST = "best"
+
+_ANY = RunFolder(Path())
+
+_FOLDERS = frozenset(
+    path.name for path in (_ANY.checkpoint, _ANY.previous, _ANY.best_model, _ANY.manual_saves, _ANY.history)
+)
+"""Where the checkpoints of a run lie: how their names begin, which no run's does."""
 
 _NAME_LENGTH = 40
 _STAMP_LENGTH = len("2026-01-01_00-00-00")
@@ -174,16 +184,57 @@ class Library:
             **record.model_dump(include=set(control.RunSummary.model_fields)),
             size_bytes=self._size(run, _SIZE_AGE_S if record.state in LIVE_STATES else _OLD_SIZE_AGE_S),
             resumable=run.config.exists()
-            and (find_dir(run.checkpoint) is not None or run.previous.exists() or run.manual_saves.exists()),
+            and (
+                find_dir(run.checkpoint) is not None
+                or any(one.exists() for one in (run.previous, run.manual_saves, run.history))
+            ),
         )
 
     def _size(self, run: RunFolder, greatest_age_s: float) -> int:
         now = time.monotonic()
         at, size = self._sizes.get(run.run_id, (float("-inf"), 0))
         if now - at >= greatest_age_s:
-            size = _tree_bytes(run.root)
+            size = tree_bytes(run.root)
             self._sizes[run.run_id] = (now, size)
         return size
+
+
+def find_checkpoint(library: Library, name: str) -> Path:
+    """Return the folder of a checkpoint that somebody named.
+
+    The name is its folder; or a run (id, how it begins, or its folder), whose newest whole checkpoint is
+    meant; `RUN/CHECKPOINT` as `checkpoints list` shows it, `RUN/best`; `latest`, `best` and, without `RUN/`,
+    what `checkpoints list` shows, of the newest run.
+    """
+    path = Path(name)
+    if (path / MANIFEST).exists():
+        return path.absolute()
+    if path.is_dir() and RunFolder(path.absolute()).run.exists():
+        return _newest(library, RunFolder(path.absolute()))
+    inside = sorted(one.parent.name for one in path.glob(f"*/{MANIFEST}")) if path.is_dir() else []
+    if inside:
+        raise CheckpointError(
+            f"{printable(name)} holds checkpoints: {', '.join(map(printable, inside))}.",
+            f"Name one of them: {printable(str(path / inside[-1]))}",
+        )
+    run, slash, checkpoint = name.partition("/")
+    if name == BEST or run in _FOLDERS:
+        run, slash, checkpoint = LATEST, "/", name
+    folder = library.find(run)
+    if not slash:
+        return _newest(library, folder)
+    wanted = folder.best_model.name if checkpoint == BEST else checkpoint
+    return Path(library.checkpoints.get(folder, wanted).path)
+
+
+def _newest(library: Library, run: RunFolder) -> Path:
+    """Return the newest whole checkpoint of a run; the best model only where there is nothing else."""
+    found: list[control.CheckpointInfo] = library.checkpoints.list(run)
+    whole = [info for info in found if info.valid]
+    if not whole:
+        why = f"none of its checkpoints is whole: {found[0].error}" if found else "it has no checkpoint yet"
+        raise CheckpointError(f"Run {run.run_id} can't be evaluated: {why}.", "See: soulsgui runs list")
+    return Path(max(whole, key=lambda info: (info.attempt, info.updates, info.created)).path)
 
 
 def _has_record(run: RunFolder) -> bool:
@@ -194,7 +245,8 @@ def _has_record(run: RunFolder) -> bool:
         return False
 
 
-def _tree_bytes(root: Path) -> int:
+def tree_bytes(root: Path) -> int:
+    """Return how large the files below a folder are together."""
     total = 0
     for path in root.rglob("*"):
         try:

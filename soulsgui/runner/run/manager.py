@@ -19,7 +19,8 @@ from soulsgui.runner.run.services import READY_LIMIT_S, RunContext
 from soulsgui.runner.run.session import RunSession
 from soulsgui.runner.run.start import (
     Resumption,
-    effective_settings,
+    beginning,
+    choose_checkpoint,
     goals,
     new_run,
     refuse_without_torch,
@@ -131,10 +132,15 @@ class RunManager:
     async def start(self, params: RunStartParams) -> RunFolder:
         """Begin a new run and return it once it is ready to train."""
         refuse_without_torch()
-        settings = effective_settings(self._context.folders, params, self._base)
+        library, folders = self._context.library, self._context.folders
+        begins = beginning(folders, library, params, self._base)
+        settings = begins.settings
         await self._make_room(params.if_active)
-        AgreedRuns(self._context.folders).agree(settings)
-        run, record = new_run(self._context.library, settings, params, time.time())
+        AgreedRuns(folders).agree(settings)
+        run, record = new_run(library, settings, params, time.time())
+        if begins.checkpoint is not None:
+            taken = await asyncio.to_thread(library.checkpoints.take, run, begins.checkpoint)
+            choose_checkpoint(run, taken.id)
         session = self._begin(run, settings, record)
         await self._open(session, self._start(session))
         return run
@@ -288,6 +294,11 @@ class RunManager:
             self.session.record = self.session.record.model_copy(update=changes)
         elif self._last.id == run.run_id:
             self._last = self._last.model_copy(update=changes)
+
+    def forget(self, run: RunFolder) -> None:
+        """Tell nothing more of a run that is not in the library any more."""
+        if self._last.id == run.run_id:
+            self._last = self._context.library.last_record()
 
     async def set_clients(self, count: int) -> None:
         """Start or stop clients of our own until there are so many."""

@@ -44,6 +44,7 @@ class RunRecord(RunStatus):
     """`run.json`: the facts of a run beside its configuration."""
 
     note: str = ""  # The user's own words about it
+    pinned: bool = False  # Whether it is kept from being thrown away
     created: Moment = 0.0  # Seconds since the epoch
     # Runs of a data folder are counted from 1, whatever its clock says; 0 for one of before that.
     number: int = 0

@@ -31,7 +31,7 @@ from soulsgui.runner.run.record import (
 )
 from soulsgui.runner.run.services import EVALUATOR_HURRIED_GRACE_S, RunContext, RunServices, client_name
 from soulsgui.runner.run.start import choose_checkpoint, spaces_are_known, write_spaces
-from soulsgui.runner.server.bus import clear_run_keys
+from soulsgui.runner.server.bus import ANSWER_LIMIT_S, clear_run_keys
 from soulsgui.system import atomic_write
 from soulsgui.wire.connection import AWAY
 from soulsgui.wire.control import ErrorCode
@@ -98,7 +98,7 @@ class RunSession:
         self._began_at = time.monotonic()
         self._began = time.time()
         self._written_at = float("-inf")
-        self._choice_pending = True
+        self._chosen_after: int | None = 0  # a checkpoint may be chosen for attempts after this one
         self._came_to: dict[int, int] = {}
         if left is not None:
             self.end_because(left.ending, left.error, left.saves)
@@ -196,9 +196,10 @@ class RunSession:
             if trainer.stop_reason:
                 return "stopped", trainer.stop_reason
             self._news.look(trainer)
-            if self._choice_pending and trainer.checkpoint_env_steps is not None:
+            begun = self._chosen_after is not None and trainer.attempt > self._chosen_after
+            if begun and trainer.checkpoint_env_steps is not None:
                 # The trainer has saved in this attempt: started again, it begins from there.
-                self._choice_pending = False
+                self._chosen_after = None
                 choose_checkpoint(self.run, "")
         self._best.look(telemetry.verdict if telemetry is not None else None, now)
         if now - self._written_at >= _WRITE_EVERY_S:
@@ -239,7 +240,8 @@ class RunSession:
                 self._news.take_row(row)
             elif isinstance(row, AttemptRow) and row.run_id == self.run.run_id:
                 self._best.oldest = row.model_id
-                self._news.take_attempt(row, self._came_to.get(row.attempt - 1))
+                chosen = self._chosen_after is not None
+                self._news.take_attempt(row, None if chosen else self._came_to.get(row.attempt - 1))
 
     async def set_clients(self, count: int) -> None:
         """Start or stop clients of our own until there are so many."""
@@ -263,6 +265,21 @@ class RunSession:
         if error is not None:
             logger.error("the record of run %s can't be written: %s", self.run.run_id, error)
         self.owes_record = error is not None and bool(self.record.reached)
+
+    async def load(self, checkpoint: str) -> None:
+        """Let the trainer go on from a checkpoint (its path), once it has saved where it is.
+
+        Redis, telemetry and the clients go on meanwhile: it is a new attempt, under model ids of its own.
+        """
+        save = NodeCommand(command="save", args={"kind": "current"})
+        await self._context.bus.ask(TRAINER, save, ANSWER_LIMIT_S)
+        self._chosen_after = self.record.attempt
+        choose_checkpoint(self.run, checkpoint)
+        # Nothing is saved as the best before the attempt has begun: this trainer may not hold it.
+        self._best.oldest = float("inf")
+        self.tell("info", f"Run {self.record.title} goes on from {checkpoint}")
+        await self._context.supervisor.restart(TRAINER)
+        await self.services.until_ready()
 
     async def pause(self) -> bool:
         """Let the run rest until `go_on`, with everything kept; return whether it rests already."""

@@ -18,15 +18,22 @@ from soulsgui.config.parsing import Layer, unknown_keys
 from soulsgui.config.paths import Folders, RunFolder
 from soulsgui.config.rules import broken_rules
 from soulsgui.config.schema import Settings, all_settings, public_values
-from soulsgui.errors import EnvironmentCheckError, EnvironmentMissingError, UsageError, printable
+from soulsgui.errors import (
+    CheckpointError,
+    EnvironmentCheckError,
+    EnvironmentMissingError,
+    UsageError,
+    printable,
+)
 from soulsgui.installing import NO_TORCH, can_train, how_to_train
 from soulsgui.process import child_env, own_command
 from soulsgui.runner.refusal import Refused
 from soulsgui.runner.run.agreed import AgreedRuns, RunNotAgreedError
-from soulsgui.runner.run.library import Library
+from soulsgui.runner.run.library import Library, find_checkpoint
 from soulsgui.runner.run.record import CHECKING, END_WORDS, RunRecord
 from soulsgui.system import atomic_write, kill_group, new_session_kwargs, read_small
 from soulsgui.wire.control import TRUST_ANY, ErrorCode, RunResumeParams, RunStartParams, RunSummary
+from soulsgui.wire.manifest import CONFIG, read_manifest, verify
 
 logger = logging.getLogger(__name__)
 
@@ -43,9 +50,47 @@ def override_layer(values: Mapping[str, Any], source: str = "overrides") -> Laye
     return Layer(source, kept, problems=tuple(unknown_keys(source, values)))
 
 
-def effective_settings(folders: Folders, params: RunStartParams, base: Layer) -> Settings:
-    """Return the configuration that a run would start with; its own values win over the runner's `base`."""
-    return combine(layers_of(folders, params.preset, [base, override_layer(params.overrides)]))
+@dataclass(frozen=True)
+class Beginning:
+    """How a new run is to begin."""
+
+    settings: Settings
+    checkpoint: Path | None = None  # What it begins from
+
+
+def beginning(folders: Folders, library: Library, params: RunStartParams, base: Layer) -> Beginning:
+    """Return how a new run would begin; its own values win over the runner's `base`.
+
+    Raises:
+        RunNotAgreedError: Nobody on this computer has agreed to what its checkpoint would have it run.
+    """
+    above = [base, override_layer(params.overrides)]
+    if not params.from_checkpoint:
+        return Beginning(combine(layers_of(folders, params.preset, above)))
+    if params.preset:
+        raise UsageError(
+            "A run from a checkpoint has the settings of that checkpoint: it goes with no preset.",
+            "Leave one of them out.",
+        )
+    path = find_checkpoint(library, params.from_checkpoint)
+    manifest = read_manifest(path)
+    if not manifest.resumable or CONFIG not in manifest.files:
+        raise CheckpointError(
+            f"Training can't begin from {path}: it holds weights alone, or no settings.",
+            "Choose another checkpoint.",
+        )
+    verify(path, manifest)
+    found, settings = load_run_settings(path / CONFIG), load_run_settings(path / CONFIG, above)
+    if (goal := settings.stop.env_steps) is not None and goal <= manifest.env_steps:
+        raise UsageError(
+            f"stop.env_steps = {goal:,}: the checkpoint has made {manifest.env_steps:,} steps already.",
+            "Set it higher, or leave it out: --set stop.env_steps=null",
+        )
+    agreed = AgreedRuns(folders)
+    asks = agreed.asks(found, settings)
+    if asks is not None and params.trust not in (TRUST_ANY, asks.digest):
+        raise RunNotAgreedError(f"The checkpoint {path}", asks)
+    return Beginning(settings, path)
 
 
 def refuse_without_torch() -> None:

@@ -60,6 +60,15 @@ class Bus:
             )
         return answer
 
+    async def tell(self, node: str, command: NodeCommand, timeout_s: float) -> bool:
+        """Ask a node for something that may as well fail; return whether it did that."""
+        try:
+            await self.ask(node, command, timeout_s)
+        except (Refused, redis.RedisError, *AWAY) as error:
+            logger.info("the %s does not %s: %s", node, command.command, error)
+            return False
+        return True
+
     def resolve(self, answers: list[NodeAnswer]) -> None:
         """Hand answers to those who wait for them."""
         for answer in answers:

@@ -11,7 +11,6 @@ from typing import Any, Literal
 import redis
 
 from soulsgui.runner.events import EventLog
-from soulsgui.runner.refusal import Refused
 from soulsgui.runner.server.bus import Bus
 from soulsgui.runner.server.redis_server import REDIS
 from soulsgui.runner.status_text import size_words
@@ -179,14 +178,7 @@ class MemoryGuard:
 
     async def _ask(self, command: NodeCommand) -> bool:
         """Ask the trainer for something; return whether it did that."""
-        if not self._trainer_runs():
-            return False
-        try:
-            await self._bus.ask(TRAINER, command, _ANSWER_S)
-        except (Refused, redis.RedisError, *AWAY) as error:
-            logger.info("the trainer does not %s: %s", command.command, error)
-            return False
-        return True
+        return self._trainer_runs() and await self._bus.tell(TRAINER, command, _ANSWER_S)
 
     async def _cut_worst(self, limit: int, trainer_answers: bool) -> None:
         keys, held = self._bus.keys, await self._held()

@@ -43,7 +43,7 @@ class Typed:
 class Params(BaseModel):
     """Parameters of a command; unknown ones are refused."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True, populate_by_name=True)
 
     @model_validator(mode="before")
     @classmethod
@@ -102,6 +102,15 @@ class RunStartParams(Params):
         "a preset below your own settings", ""
     )
     overrides: dict[str, Any] = optional("settings by dotted key, above everything else", {})
+    from_checkpoint: Annotated[str, Typed("CHECKPOINT", "--from", "new weights")] = optional(
+        "a checkpoint to begin from, with the settings that it was saved with in place of your own: a run "
+        "(its newest), `RUN/best`, or `RUN/` and its path",
+        "",
+        alias="from",
+    )
+    trust: Annotated[str, Typed("", "--trust", "be asked", given=TRUST_ANY, help=_TRUST_HELP)] = optional(
+        "as of `run.resume`, where that checkpoint comes from elsewhere", ""
+    )
     name: Annotated[str, Typed("TEXT", "--name", "date and time alone")] = optional("name of the new run", "")
     note: Annotated[str, Typed("TEXT", "--note", "none")] = optional("your own words about it", "")
     if_active: IfActive = "refuse"
@@ -126,18 +135,94 @@ class RunResumeParams(Params):
     if_active: IfActive = "refuse"
 
 
-class RunsEditParams(Params):
-    """Which run is called or noted otherwise."""
+class RunParams(Params):
+    """Which run."""
 
-    run: str = Field(description="id of the run")
-    name: str | None = optional("its name; null leaves it", None)
-    note: str | None = optional("the words about it; null leaves them", None)
+    run: Annotated[Run, Typed("RUN", default="latest")] = "latest"
+
+
+class OneRunParams(Params):
+    """Which run."""
+
+    run: Annotated[str, Typed("RUN")] = Field(description="id of the run, or how it begins")
+
+
+class RunsListParams(Params):
+    """Which runs."""
+
+    trashed: bool = optional("those in the bin instead", False)
+
+
+class RunsCompareParams(Params):
+    """Which runs."""
+
+    runs: Annotated[list[str], Typed("RUN")] = Field(
+        description="ids of the runs, or how they begin", min_length=2, max_length=50
+    )
+
+
+class RunsEditParams(OneRunParams):
+    """Which run is called, noted or pinned otherwise."""
+
+    name: Annotated[str | None, Typed("TEXT", "--name", "leave it")] = optional(
+        "its name; null leaves it", None
+    )
+    note: Annotated[str | None, Typed("TEXT", "--note", "leave it")] = optional(
+        "the words about it; null leaves them", None
+    )
+    pin: Annotated[bool | None, Typed("yes|no", "--pin", "leave it")] = optional(
+        "whether it is kept from being thrown away; null leaves it", None
+    )
+
+
+class RunsPurgeParams(Params):
+    """Which run of the bin."""
+
+    run: Annotated[str, Typed("RUN", default="all that are in the bin")] = optional(
+        "id of the run, or how it begins; empty for all", ""
+    )
+
+
+class RunsImportParams(Params):
+    """What is imported, and as what."""
+
+    file: str = Field(description="id of the `.soulsrun` file, brought by `POST /v1/files`")
+    name: str = optional("name of the new run; empty: the one it had", "")
 
 
 class CheckpointListParams(Params):
     """Whose checkpoints."""
 
     run: Run = "latest"
+    trashed: bool = optional("those of it in the bin instead", False)
+
+
+_OfRun = Annotated[Run, Typed("RUN", "--run", "latest")]
+_Which = Annotated[str, Typed("CHECKPOINT", help="as `soulsgui checkpoints list` shows it")]
+
+
+class CheckpointParams(Params):
+    """Which checkpoint."""
+
+    path: _Which = Field(description="its path below the run's folder")
+    run: _OfRun = "latest"
+
+
+class CheckpointExportParams(CheckpointParams):
+    """Which checkpoint is written as what."""
+
+    format: Annotated[Literal["onnx", "safetensors"], Typed("onnx|safetensors", "--format", "onnx")] = (
+        optional("how: the policy as a graph (ONNX), or its weights with the normalisers", "onnx")
+    )
+
+
+class CheckpointPurgeParams(Params):
+    """Which checkpoint of the bin."""
+
+    path: Annotated[str, Typed("CHECKPOINT", default="all of the run")] = optional(
+        "its path below the run's folder; empty for all", ""
+    )
+    run: _OfRun = "latest"
 
 
 class CheckpointSaveParams(Params):
@@ -149,12 +234,25 @@ class CheckpointSaveParams(Params):
     )
 
 
-class CheckpointEditParams(Params):
-    """Which checkpoint is noted otherwise."""
+class CheckpointEditParams(CheckpointParams):
+    """Which checkpoint is noted or pinned otherwise."""
 
-    run: str = Field(description="id of its run")
-    path: str = Field(description="its path below the run's folder")
-    note: str = Field(description="the words about it")
+    note: Annotated[str | None, Typed("TEXT", "--note", "leave it")] = optional(
+        "the words about it; null leaves them", None
+    )
+    pin: Annotated[bool | None, Typed("yes|no", "--pin", "leave it")] = optional(
+        "whether the history keeps it however long that grows; of one that newer ones replace, a copy in the "
+        "history is pinned; null leaves it",
+        None,
+    )
+
+
+class JobParams(Params):
+    """Which job."""
+
+    job: Annotated[str, Typed("ID", help="its id, as `soulsgui jobs list` shows it")] = Field(
+        description="its id"
+    )
 
 
 class ConfigGetParams(Params):
@@ -340,6 +438,8 @@ class Command:
         more: What else there is to know of it.
         roles: Who carries it out.
         long: What it does meanwhile, by role, where every window is shown that it goes on: as a job.
+        job: What it does first, where it is answered at once with its `Job`, whose result is `result`.
+        file: Whether it makes a file, which the command line fetches.
         typed: The words of the command line that are this very command; empty where it has none of its own.
         reads: Whether it changes nothing: it is left out of the audit log.
         as_json: Whether its result can be asked for in JSON there.
@@ -353,6 +453,8 @@ class Command:
     more: str = ""
     roles: tuple[Role, ...] = ("server",)
     long: Mapping[Role, str] = field(default_factory=dict)
+    job: str = ""
+    file: bool = False
     typed: str = ""
     reads: bool = False
     as_json: bool = False
@@ -443,8 +545,67 @@ COMMANDS: dict[str, Command] = {
             typed="run pause",
         ),
         Command("run.continue", Empty, "let a paused run go on", results.Done, typed="run continue"),
-        Command("runs.list", Empty, "list every run, the newest first", results.RunList, reads=True),
-        Command("runs.edit", RunsEditParams, "change name or note of a run", results.RunSummary),
+        Command("runs.list", RunsListParams, "list every run, the newest first", results.RunList, reads=True),
+        Command(
+            "runs.show",
+            RunParams,
+            "tell a run with its settings, versions and checkpoints",
+            results.RunDetails,
+            typed="runs show",
+            reads=True,
+            as_json=True,
+        ),
+        Command(
+            "runs.compare",
+            RunsCompareParams,
+            "tell what differs between runs",
+            results.RunComparison,
+            typed="runs compare",
+            reads=True,
+            as_json=True,
+        ),
+        Command(
+            "runs.edit",
+            RunsEditParams,
+            "change name or note of a run, or pin it",
+            results.RunSummary,
+            typed="runs edit",
+            examples=("runs edit 2026-11-20_10-00-00 --name first --pin yes",),
+        ),
+        Command("runs.trash", OneRunParams, "throw a run into the bin", typed="runs trash"),
+        Command(
+            "runs.restore",
+            OneRunParams,
+            "put a run of the bin back",
+            results.RunSummary,
+            typed="runs restore",
+        ),
+        Command(
+            "runs.purge",
+            RunsPurgeParams,
+            "remove runs of the bin for good, and tell how much room that makes",
+            results.Freed,
+            typed="runs purge",
+        ),
+        Command(
+            "runs.export",
+            RunParams,
+            "write a run into one file: settings, versions, curves, models, a report to read",
+            results.Exported,
+            "The file (`.soulsrun`, a zip) opens on any server: `runs.import`.",
+            job="writing the run into a file",
+            file=True,
+            typed="runs export",
+        ),
+        Command(
+            "runs.import",
+            RunsImportParams,
+            "take a run from a file into the library",
+            results.RunSummary,
+            "Nothing of it is executed; whoever goes on with it is asked first, as with every run from "
+            "elsewhere.",
+            job="reading the file",
+        ),
         Command(
             "history.query",
             HistoryQueryParams,
@@ -495,7 +656,75 @@ COMMANDS: dict[str, Command] = {
             as_json=True,
         ),
         Command(
-            "checkpoint.edit", CheckpointEditParams, "change the note of a checkpoint", results.CheckpointTold
+            "checkpoint.edit",
+            CheckpointEditParams,
+            "change the note of a checkpoint, or pin it",
+            results.CheckpointTold,
+            typed="checkpoints edit",
+        ),
+        Command(
+            "checkpoint.load",
+            CheckpointParams,
+            "let the run that goes on continue from a checkpoint, of it or of another run",
+            results.CheckpointTold,
+            "It is saved first, and goes on as a new attempt: clients stay, model ids never go back.",
+            long={"server": "saving, then loading"},
+            typed="checkpoints load",
+        ),
+        Command(
+            "checkpoint.export",
+            CheckpointExportParams,
+            "write a checkpoint as a file for other programs",
+            results.Exported,
+            "An ONNX graph is compared with the policy before it is called done.",
+            job="reading the checkpoint",
+            file=True,
+            typed="checkpoints export",
+            examples=("checkpoints export best_model --format onnx",),
+        ),
+        Command(
+            "checkpoint.trash", CheckpointParams, "throw a checkpoint into the bin", typed="checkpoints trash"
+        ),
+        Command(
+            "checkpoint.restore",
+            CheckpointParams,
+            "put a checkpoint of the bin back",
+            results.CheckpointTold,
+            typed="checkpoints restore",
+        ),
+        Command(
+            "checkpoint.purge",
+            CheckpointPurgeParams,
+            "remove checkpoints of the bin for good, and tell how much room that makes",
+            results.Freed,
+            typed="checkpoints purge",
+        ),
+        Command(
+            "checkpoint.verify",
+            RunParams,
+            "read every file of the checkpoints of a run anew, and check it by its hash",
+            results.CheckpointList,
+            job="reading the checkpoints",
+            typed="checkpoints verify",
+            reads=True,
+            as_json=True,
+        ),
+        Command(
+            "job.list",
+            Empty,
+            "list the jobs, the newest first",
+            results.JobList,
+            typed="jobs list",
+            reads=True,
+            as_json=True,
+        ),
+        Command(
+            "job.cancel",
+            JobParams,
+            "cancel a job",
+            results.JobTold,
+            "Answered when it has ended, which it may have done before.",
+            typed="jobs cancel",
         ),
         Command(
             "config.get",

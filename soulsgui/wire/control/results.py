@@ -9,6 +9,7 @@ from soulsgui.wire.control.states import (
     API_VERSION,
     AuditEntry,
     Event,
+    Job,
     LogLine,
     RunState,
 )
@@ -74,6 +75,7 @@ class CheckpointInfo(Message):
         created: Seconds since the epoch.
         valid: Whether every file is there with the hash its manifest names.
         resumable: Whether training can go on from it.
+        pinned: Whether it stays in the history of its run, however long that grows.
         memory: Whether the whole replay memory is in it.
         memory_in_file: Whether the replay memory is in it but for the observations, which lie in a file of
             the run's folder (`learner.memory_limit`): of use only if training stops where this was saved.
@@ -97,6 +99,7 @@ class CheckpointInfo(Message):
     resumable: bool = True
     memory: bool = False
     memory_in_file: bool = False
+    pinned: bool = False
     error: str = ""
     allowed: dict[str, str] = Field(default_factory=dict)
 
@@ -106,6 +109,7 @@ class RunSummary(Message):
 
     Attributes:
         agent: As in `RunStatus`.
+        pinned: Whether it is kept from being thrown away.
         allowed: As in `Status`, for going on with this run (`run.resume`) once any other is stopped.
     """
 
@@ -124,6 +128,7 @@ class RunSummary(Message):
     created: Moment = 0.0
     seconds: float = 0.0
     size_bytes: int = 0
+    pinned: bool = False
     resumable: bool = False
     error: str = ""
     allowed: dict[str, str] = Field(default_factory=dict)
@@ -135,10 +140,51 @@ class RunList(Message):
     runs: list[RunSummary]
 
 
+class RunDetails(Message):
+    """A run with its settings, by dotted key, the versions it was trained with last, and its checkpoints."""
+
+    run: RunSummary
+    settings: dict[str, Any]
+    versions: dict[str, str]
+    checkpoints: list[CheckpointInfo]
+
+
+class RunComparison(Message):
+    """Several runs, and the settings that differ: by dotted key the value of each run, in their order."""
+
+    runs: list[RunSummary]
+    settings: dict[str, list[Any]]
+
+
+class Freed(Message):
+    """How much room was made."""
+
+    freed_bytes: int
+
+
+class Exported(Message):
+    """What was written, and how it was checked."""
+
+    name: str
+    checked: str
+
+
 class CheckpointList(Message):
     """The checkpoints of a run, the newest first."""
 
     checkpoints: list[CheckpointInfo]
+
+
+class JobList(Message):
+    """The jobs that go on, and the last ones that ended, the newest first."""
+
+    jobs: list[Job]
+
+
+class JobTold(Message):
+    """A job."""
+
+    job: Job
 
 
 class CheckpointTold(Message):

@@ -177,7 +177,7 @@ class CheckpointRow(_Point):
     """A checkpoint was saved: a marker on the curves."""
 
     kind: Literal["checkpoint"] = "checkpoint"
-    saved: str = Field(description="current, best or manual")
+    saved: str = Field(description="current, best, manual or history")
     path: str = ""
 
 

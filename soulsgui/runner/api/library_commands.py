@@ -1,0 +1,206 @@
+"""Handlers of commands about the runs of the library and their checkpoints (see `wire.control.commands`)."""
+
+import asyncio
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from soulsgui.config.paths import RunFolder
+from soulsgui.config.schema import public_values
+from soulsgui.process import own_command
+from soulsgui.runner.api.jobs import RunningJob
+from soulsgui.runner.api.run_commands import check_redis, check_save
+from soulsgui.runner.api.server import Check, Handler
+from soulsgui.runner.refusal import Refused
+from soulsgui.runner.run.checkpoints import Checkpoints
+from soulsgui.runner.run.start import refuse_reached, refuse_without_torch
+from soulsgui.system import read_small
+from soulsgui.wire import control
+from soulsgui.wire.control import ErrorCode
+
+if TYPE_CHECKING:
+    from soulsgui.runner.app import Runner
+    from soulsgui.runner.run.record import RunRecord
+
+
+async def _list_runs(runner: "Runner", params: control.RunsListParams) -> control.RunList:
+    if params.trashed:
+        return control.RunList(runs=await asyncio.to_thread(runner.bin.runs.summaries, None))
+    runs = await asyncio.to_thread(runner.library.summaries, _active(runner))
+    return control.RunList(runs=[_with_allowed(runner, run) for run in runs])
+
+
+async def _told(runner: "Runner", run: RunFolder) -> control.RunSummary:
+    return _with_allowed(runner, await asyncio.to_thread(runner.library.summary, run, _active(runner)))
+
+
+def _with_allowed(runner: "Runner", run: control.RunSummary) -> control.RunSummary:
+    """Return a run with why `run.resume` would be refused, but for what its settings tell."""
+    active, why = _active(runner), ""
+    try:
+        refuse_without_torch()
+        check_redis(runner)
+        runner.run_manager.check_room("refuse" if active is not None and active.id == run.id else "stop")
+        refuse_reached(run)
+    except Refused as refused:
+        why = refused.message
+    return run.model_copy(update={"allowed": {"run.resume": why}})
+
+
+def _active(runner: "Runner") -> "RunRecord | None":
+    return runner.run_manager.record if runner.run_manager.run is not None else None
+
+
+async def _show_run(runner: "Runner", params: control.RunParams) -> control.RunDetails:
+    run = runner.library.find(params.run)
+    settings, checkpoints = await asyncio.gather(
+        asyncio.to_thread(runner.library.settings, run),
+        asyncio.to_thread(runner.library.checkpoints.list, run),
+    )
+    versions = json.loads(read_small(run.versions)) if run.versions.exists() else {}
+    return control.RunDetails(
+        run=await _told(runner, run),
+        settings=public_values(settings),
+        versions=versions,
+        checkpoints=checkpoints,
+    )
+
+
+async def _compare(runner: "Runner", params: control.RunsCompareParams) -> control.RunComparison:
+    runs = [runner.library.find(name) for name in params.runs]
+    values = [public_values(await asyncio.to_thread(runner.library.settings, run)) for run in runs]
+    sides = {
+        key: [one.get(key) for one in values] for key in dict.fromkeys(key for one in values for key in one)
+    }
+    return control.RunComparison(
+        runs=[await _told(runner, run) for run in runs],
+        settings={key: told for key, told in sides.items() if any(value != told[0] for value in told)},
+    )
+
+
+async def _edit_run(runner: "Runner", params: control.RunsEditParams) -> control.RunSummary:
+    run = runner.library.find(params.run)
+    changes = params.model_dump(include={"name", "note"}, exclude_none=True)
+    if params.pin is not None:
+        changes["pinned"] = params.pin
+    runner.run_manager.edit(run, changes)
+    return await _told(runner, run)
+
+
+async def _trash_run(runner: "Runner", params: control.RunParams) -> None:
+    run = runner.library.find(params.run)
+    if runner.run_manager.run == run:
+        raise Refused(ErrorCode.NOT_NOW, f"Run {run.run_id} goes on.", "Stop it first: soulsgui run stop")
+    await asyncio.to_thread(runner.bin.throw_run, run)
+    runner.run_manager.forget(run)
+
+
+async def _restore_run(runner: "Runner", params: control.RunParams) -> control.RunSummary:
+    return await _told(runner, await asyncio.to_thread(runner.bin.restore_run, params.run))
+
+
+async def _purge_runs(runner: "Runner", params: control.RunsPurgeParams) -> control.Freed:
+    return control.Freed(freed_bytes=await asyncio.to_thread(runner.bin.purge_runs, params.run))
+
+
+async def _list_checkpoints(runner: "Runner", params: control.CheckpointListParams) -> control.CheckpointList:
+    run = runner.library.find(params.run)
+    folder = runner.bin.checkpoints_of(run) if params.trashed else run
+    return control.CheckpointList(
+        checkpoints=await asyncio.to_thread(runner.library.checkpoints.list, folder)
+    )
+
+
+async def _verify_checkpoints(
+    runner: "Runner", params: control.RunParams, job: RunningJob
+) -> control.CheckpointList:
+    run = runner.library.find(params.run)
+    return control.CheckpointList(checkpoints=await job.in_thread(Checkpoints(job.tell).list, run))
+
+
+async def _load_checkpoint(runner: "Runner", params: control.CheckpointParams) -> control.CheckpointTold:
+    session, checkpoints = runner.run_manager.not_ending(), runner.library.checkpoints
+    source = runner.library.find(params.run)
+    info = await asyncio.to_thread(checkpoints.get_resumable, source, params.path)
+    stays = source == session.run and info.kind in ("manual", "history")
+    if not stays:
+        info = await asyncio.to_thread(checkpoints.take, session.run, Path(info.path))
+    await session.load(info.id)
+    return control.CheckpointTold(checkpoint=info)
+
+
+async def _edit_checkpoint(runner: "Runner", params: control.CheckpointEditParams) -> control.CheckpointTold:
+    run, checkpoints = runner.library.find(params.run), runner.library.checkpoints
+    info = await asyncio.to_thread(checkpoints.edit, run, params.path, params.note, params.pin)
+    return control.CheckpointTold(checkpoint=info)
+
+
+async def _export_checkpoint(
+    runner: "Runner", params: control.CheckpointExportParams, job: RunningJob
+) -> control.Exported:
+    run = runner.library.find(params.run)
+    info = await asyncio.to_thread(runner.library.checkpoints.get, run, params.path)
+    name = f"{run.run_id}_{info.model_id}.{params.format}"
+    request = {"checkpoint": info.path, "target": str(job.new_file(name))}
+    told = await job.in_process([*own_command("job"), f"checkpoint-{params.format}"], request)
+    return control.Exported(name=name, checked=str(told["checked"]))
+
+
+async def _trash_checkpoint(runner: "Runner", params: control.CheckpointParams) -> None:
+    run = runner.library.find(params.run)
+    goes_on = runner.run_manager.run == run
+    await asyncio.to_thread(runner.bin.throw_checkpoint, run, params.path, goes_on)
+
+
+async def _restore_checkpoint(runner: "Runner", params: control.CheckpointParams) -> control.CheckpointTold:
+    run = runner.library.find(params.run)
+    path = await asyncio.to_thread(runner.bin.restore_checkpoint, run, params.path)
+    info = await asyncio.to_thread(runner.library.checkpoints.get, run, path)
+    return control.CheckpointTold(checkpoint=info)
+
+
+async def _purge_checkpoints(runner: "Runner", params: control.CheckpointPurgeParams) -> control.Freed:
+    run = runner.library.find(params.run)
+    return control.Freed(freed_bytes=await asyncio.to_thread(runner.bin.purge_checkpoints, run, params.path))
+
+
+async def _export_run(runner: "Runner", params: control.RunParams, job: RunningJob) -> control.Exported:
+    run = runner.library.find(params.run)
+    name = f"{run.run_id}.soulsrun"
+    request = {"run": str(run.root), "target": str(job.new_file(name))}
+    told = await job.in_process([*own_command("job"), "export-run"], request)
+    return control.Exported(name=name, checked=str(told["checked"]))
+
+
+async def _import_run(
+    runner: "Runner", params: control.RunsImportParams, job: RunningJob
+) -> control.RunSummary:
+    source = runner.jobs.files.get(params.file)
+    request = {"source": str(source), "runs": str(runner.library.root), "name": params.name}
+    try:
+        told = await job.in_process([*own_command("job"), "import-run"], request)
+    finally:
+        runner.jobs.files.remove(params.file)
+    return await _told(runner, RunFolder(Path(told["run"])))
+
+
+HANDLERS: dict[str, Handler] = {
+    "runs.list": _list_runs,
+    "runs.show": _show_run,
+    "runs.compare": _compare,
+    "runs.edit": _edit_run,
+    "runs.trash": _trash_run,
+    "runs.restore": _restore_run,
+    "runs.purge": _purge_runs,
+    "runs.export": _export_run,
+    "runs.import": _import_run,
+    "checkpoint.list": _list_checkpoints,
+    "checkpoint.verify": _verify_checkpoints,
+    "checkpoint.load": _load_checkpoint,
+    "checkpoint.edit": _edit_checkpoint,
+    "checkpoint.export": _export_checkpoint,
+    "checkpoint.trash": _trash_checkpoint,
+    "checkpoint.restore": _restore_checkpoint,
+    "checkpoint.purge": _purge_checkpoints,
+}
+CHECKS: dict[str, Check] = {"checkpoint.load": check_save}

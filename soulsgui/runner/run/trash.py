@@ -1,0 +1,83 @@
+"""The bin: runs and checkpoints that were thrown away, until they are put back or purged."""
+
+import os
+import shutil
+from pathlib import Path
+
+from soulsgui.config.paths import RunFolder
+from soulsgui.errors import UsageError
+from soulsgui.runner.refusal import Refused
+from soulsgui.runner.run.library import Library, tree_bytes
+from soulsgui.system import replace
+from soulsgui.wire.control import ErrorCode
+
+_ROTATED = ("current", "previous", "best")
+
+
+class Bin:
+    """The bin of a library; `runs` are those in it."""
+
+    def __init__(self, folder: Path, library: Library) -> None:
+        self.runs = Library(folder / "runs")
+        self._library = library
+        self._checkpoints = folder / "checkpoints"
+
+    def checkpoints_of(self, run: RunFolder) -> RunFolder:
+        """Return the folder in which the thrown away checkpoints of a run stand as they stood in its own."""
+        return RunFolder(self._checkpoints / run.run_id)
+
+    def throw_run(self, run: RunFolder) -> None:
+        """Throw a run away."""
+        if self._library.record(run).pinned:
+            raise Refused(
+                ErrorCode.NOT_NOW, f"Run {run.run_id} is pinned.", f"soulsgui runs edit {run.run_id} --pin no"
+            )
+        _move(run.root, self.runs.root / run.run_id)
+
+    def restore_run(self, run_id: str) -> RunFolder:
+        """Put a run back."""
+        thrown = self.runs.find(run_id)
+        back = RunFolder(self._library.root / thrown.run_id)
+        _move(thrown.root, back.root)
+        return back
+
+    def throw_checkpoint(self, run: RunFolder, path: str, goes_on: bool) -> None:
+        """Throw a checkpoint of a run away, which may go on."""
+        info = self._library.checkpoints.get(run, path)
+        if info.pinned:
+            remedy = f"soulsgui checkpoints edit {info.id} --run {run.run_id} --pin no"
+            raise Refused(ErrorCode.NOT_NOW, f"The checkpoint {info.id} is pinned.", remedy)
+        if goes_on and info.kind in _ROTATED:
+            what = f"Run {run.run_id} goes on, and keeps its {info.kind} checkpoint for the case of a crash."
+            raise Refused(ErrorCode.NOT_NOW, what, "Stop it first: soulsgui run stop")
+        _move(Path(info.path), self.checkpoints_of(run).root / info.id)
+
+    def restore_checkpoint(self, run: RunFolder, path: str) -> str:
+        """Put a checkpoint back; return its path below the run's folder."""
+        info = self._library.checkpoints.get(self.checkpoints_of(run), path)
+        _move(Path(info.path), run.root / info.id)
+        return info.id
+
+    def purge_runs(self, run_id: str) -> int:
+        """Remove a run of the bin for good, or with an empty id all; return how many bytes that frees."""
+        runs = [self.runs.find(run_id)] if run_id else self.runs.folders()
+        return sum(_remove(run.root) + _remove(self.checkpoints_of(run).root) for run in runs)
+
+    def purge_checkpoints(self, run: RunFolder, path: str) -> int:
+        """Remove a checkpoint of a run from the bin for good, or with an empty path all; as `purge_runs`."""
+        thrown = self.checkpoints_of(run)
+        return _remove(Path(self._library.checkpoints.get(thrown, path).path) if path else thrown.root)
+
+
+def _move(source: Path, target: Path) -> None:
+    if os.path.lexists(target):
+        raise UsageError(f"{target} is there already.", "Move it away, or purge it from the bin.")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    replace(source, target)
+
+
+def _remove(folder: Path) -> int:
+    size = tree_bytes(folder)
+    if folder.exists():
+        shutil.rmtree(folder)
+    return size

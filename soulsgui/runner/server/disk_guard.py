@@ -1,0 +1,82 @@
+"""Guards the disk of the data folder: full, it would take neither checkpoints nor what Redis keeps.
+
+It warns while little is free; before nothing is, the run is saved and rests. It goes on by itself when there
+is room again.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Literal
+
+from soulsgui.runner.events import EventLog
+from soulsgui.runner.server.bus import Bus
+from soulsgui.runner.status_text import size_words
+from soulsgui.wire.keys import TRAINER
+from soulsgui.wire.node_commands import NodeCommand
+
+Level = Literal["", "low", "full"]
+
+_LOW_BYTES, _CHECKPOINTS = 5 * 10**9, 3
+_FULL_BYTES = 10**9
+_ABOVE = 1.25
+_WAIT_S = 15.0
+_ANSWER_S = 5.0
+
+
+def level_of(free: int, checkpoint_bytes: int, before: Level) -> Level:
+    """Return how full the disk is; a level is left a little above where it is entered."""
+    limits: dict[Level, int] = {"full": _FULL_BYTES, "low": max(_LOW_BYTES, _CHECKPOINTS * checkpoint_bytes)}
+    held = ("full", "low", "").index(before)
+    for place, (level, limit) in enumerate(limits.items()):
+        if free < (limit * _ABOVE if place >= held and before else limit):
+            return level
+    return ""
+
+
+class DiskGuard:
+    """Looks at the free space, and does what is needed.
+
+    `free` tells how many bytes are, `checkpoint_bytes` how large the last checkpoint is.
+    """
+
+    def __init__(
+        self,
+        bus: Bus,
+        events: EventLog,
+        folder: Path,
+        free: Callable[[Path], int],
+        checkpoint_bytes: Callable[[], int],
+        run_id: Callable[[], str],
+    ) -> None:
+        self._bus, self._events, self._folder = bus, events, folder
+        self._free, self._checkpoint_bytes, self._run_id = free, checkpoint_bytes, run_id
+        self._level: Level = ""
+
+    async def look(self, trainer_runs: bool) -> None:
+        """Look once."""
+        free, before = self._free(self._folder), self._level
+        self._level = level_of(free, self._checkpoint_bytes(), before)
+        if self._level != before:
+            self._tell(free, before)
+        if self._level != "full" or not trainer_runs:
+            return
+        why = f"the disk is nearly full: {size_words(free)} are free"
+        await self._bus.tell(
+            TRAINER, NodeCommand(command="wait", args={"seconds": _WAIT_S, "why": why}), _ANSWER_S
+        )
+        if before != "full":
+            await self._bus.tell(TRAINER, NodeCommand(command="save", args={"kind": "current"}), _ANSWER_S)
+
+    def _tell(self, free: int, before: Level) -> None:
+        place = f"on the disk of the data folder ({self._folder})"
+        words, run_id = f"{size_words(free)} are free {place}", self._run_id()
+        if self._level == "full":
+            rests = " The run is saved and rests." if run_id else ""
+            remedy = "Free some space; it goes on by itself. What is in the bin can go: soulsgui runs purge"
+            self._events.add("error", f"Only {words}.{rests}", "", remedy, run_id=run_id)
+        elif self._level == "low":
+            goes_on = " The run goes on." if before == "full" and run_id else ""
+            remedy = f"Below {size_words(_FULL_BYTES)} a run rests: free some space before."
+            self._events.add("warning", f"Only {words}.{goes_on}", "", remedy, run_id=run_id)
+        else:
+            self._events.add("info", f"There is room again: {words}.", run_id=run_id)
