@@ -1,4 +1,4 @@
-"""Guards the server against what connections of invited clients take: replies unread, commands half sent.
+"""Guards the server against connections of invited clients: replies unread, commands half sent, floods.
 
 The server's own limits are those of a connection, and wide, as its own processes need them: weights are sent
 and read whole. A client that takes more than one of its kind needs is shut out for a while. How many
@@ -19,7 +19,8 @@ from soulsgui.runner.server.redis_server import REDIS
 from soulsgui.runner.status_text import size_words
 from soulsgui.wire.access import client_of_user
 from soulsgui.wire.connection import AWAY
-from soulsgui.wire.keys import is_own_name
+from soulsgui.wire.keys import GATEWAY, is_own_name
+from soulsgui.wire.messages.node import NodeState
 
 logger = logging.getLogger(__name__)
 
@@ -61,6 +62,7 @@ class ConnectionGuard:
         self._clock = clock
         self._out_until: dict[str, float] = {}
         self._times: Counter[str] = Counter()
+        self._seen = -1  # tick of the newest state of the gateway
 
     async def look(self) -> None:
         """Look once; a server that is away is left alone."""
@@ -69,6 +71,12 @@ class ConnectionGuard:
             del self._out_until[client]
             self._access.let_in_again(client)
         try:
+            key = self._bus.keys.node(GATEWAY)
+            state = NodeState.read(await self._bus.call(lambda connection: connection.get(key)))
+            if state is not None and state.tick != self._seen:  # each is news once: it may stay there
+                self._seen = state.tick
+                for client in state.floods:
+                    await self._shut_out(client, "it sent small commands without end", now)
             most_bytes, all_bytes = await self._bus.call(self._measure)
             # Each connection is listed, of which there may be thousands: only where it can matter.
             if all_bytes > most_bytes:

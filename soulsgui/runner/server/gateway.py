@@ -14,7 +14,7 @@ import socket
 import ssl
 import threading
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar, cast
@@ -26,6 +26,7 @@ from soulsgui.errors import ServiceError
 from soulsgui.process import setup_logging, stop_on_signals
 from soulsgui.runner.access.certificate import read_certificate
 from soulsgui.runner.server.addresses import private_addresses
+from soulsgui.runner.server.allowance import Allowance, CommandError, WordCounter
 from soulsgui.system import who_listens
 from soulsgui.wire.access import client_of_user
 from soulsgui.wire.beats import own_instance
@@ -71,6 +72,9 @@ _LOGIN = re.compile(
 _LINE = re.compile(rb"[^\r\n]*\r\n")
 _NO_CLIENT = b"-WRONGPASS here the invited say first who they are\r\n"
 _TOO_MANY = b"-ERR max number of clients reached: this client has too many connections\r\n"
+_NO_COMMAND = b"-ERR Protocol error: commands are arrays of strings with their lengths\r\n"
+_UNREAD, _SPENT = "the other side reads slowly", "its allowance is used up"
+_PAUSE_S = 0.005
 _KEEP_ALIVE_S = {"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3}
 
 
@@ -83,6 +87,8 @@ class _Side(asyncio.Protocol):
         self.lost = False
         self.on_lost: Callable[[], None] = lambda: None
         self._other: _Side | None = None
+        self._spend: Callable[[bytes], None]
+        self._held: set[str] = set()  # why nothing is read of it now
         self._news = asyncio.Event()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -91,6 +97,11 @@ class _Side(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         if self._other is not None:
+            try:
+                self._spend(data)
+            except CommandError:
+                self.end(_NO_COMMAND)
+                return
             self._other.transport.write(data)
             return
         self.early += data
@@ -99,12 +110,24 @@ class _Side(asyncio.Protocol):
         self._news.set()
 
     def pause_writing(self) -> None:
-        if self._other is not None and not self._other.lost:
-            self._other.transport.pause_reading()
+        if self._other is not None:
+            self._other.hold(_UNREAD)
 
     def resume_writing(self) -> None:
-        if self._other is not None and not self._other.lost:
-            self._other.transport.resume_reading()
+        if self._other is not None:
+            self._other.go_on(_UNREAD)
+
+    def hold(self, why: str) -> None:
+        """Read nothing of it, until everything that holds it back has gone."""
+        self._held.add(why)
+        if not self.transport.is_closing():
+            self.transport.pause_reading()
+
+    def go_on(self, why: str) -> None:
+        """End one cause of `hold`."""
+        self._held.discard(why)
+        if not self._held and not self.transport.is_closing():
+            self.transport.resume_reading()
 
     def connection_lost(self, _error: Exception | None) -> None:
         self.lost = True
@@ -122,12 +145,13 @@ class _Side(asyncio.Protocol):
             await self._news.wait()
         return found
 
-    def join(self, other: "_Side") -> None:
-        """Pass on to another side from now on, and what it has said early."""
-        self._other = other
-        other.transport.write(self.early)
-        self.early = b""
-        self.transport.resume_reading()
+    def join(self, other: "_Side", spend: Callable[[bytes], None]) -> None:
+        """Pass on to another side from now on, and what it has said early; `spend` is told of all of it."""
+        self._other, self._spend = other, spend
+        early, self.early = self.early, b""
+        self.data_received(early)
+        if not self._held and not self.transport.is_closing():
+            self.transport.resume_reading()
         if self.lost:
             other.end()
 
@@ -137,6 +161,49 @@ class _Side(asyncio.Protocol):
             self.transport.write(words)
             self.transport.close()
             asyncio.get_running_loop().call_later(_LAST_WORDS_S, self.transport.abort)
+
+
+class _Client:
+    """What the connections of one client share: an allowance. Who has used it up is held back a while."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._sides: set[_Side] = set()
+        self._held = False
+        self.allowance = Allowance(self._loop.time())
+
+    def join(self, client: _Side, server: _Side) -> None:
+        """Pass on between both sides of a connection."""
+        self._sides |= {client, server}
+        words = WordCounter()
+        server.join(client, lambda data: self._spend(len(data), 0))
+        client.join(server, lambda data: self._spend(len(data), words.count(data)))
+        if self._held:
+            self._hold()
+
+    def part(self, client: _Side, server: _Side) -> None:
+        """Forget a connection that has ended."""
+        self._sides -= {client, server}
+
+    def _spend(self, size: int, words: int) -> None:
+        now = self._loop.time()
+        self.allowance.spend(size, words, now)
+        if not self._held and self.allowance.wait_s(now):
+            self._held = True
+            self._hold()
+            self._loop.call_later(self.allowance.wait_s(now), self._go_on)
+
+    def _hold(self) -> None:
+        for side in self._sides:
+            side.hold(_SPENT)
+
+    def _go_on(self) -> None:
+        if wait_s := self.allowance.wait_s(self._loop.time()):
+            self._loop.call_later(wait_s + _PAUSE_S, self._go_on)
+            return
+        self._held = False
+        for side in self._sides:
+            side.go_on(_SPENT)
 
 
 class Gateway:
@@ -154,6 +221,8 @@ class Gateway:
         self._pending_of: Counter[str] = Counter()  # at each address
         # Of each client by its secret: whoever had an older one and stays takes no place of the next.
         self._connections: Counter[tuple[str, bytes]] = Counter()
+        # All who ever came in: nobody has another allowance by coming anew.
+        self._clients: defaultdict[str, _Client] = defaultdict(_Client)
         self._refused: Counter[str] = Counter()  # by address, since that was told last
         self.trouble = ""  # why it can't listen everywhere, in words
 
@@ -278,9 +347,14 @@ class Gateway:
             server.end()
             return
         self._connections[who] += 1
-        client.on_lost = lambda: _count_down(self._connections, who)
-        server.join(client)
-        client.join(server)
+        its = self._clients[name]
+
+        def on_lost() -> None:
+            _count_down(self._connections, who)
+            its.part(client, server)
+
+        client.on_lost = on_lost
+        its.join(client, server)
 
     def _end(self, task: asyncio.Task[None]) -> None:
         self._refuse(self._pending[task])
@@ -301,9 +375,11 @@ class Gateway:
         async with connect_async(self._address, _STATE_S) as server:
             while True:
                 tick += 1
+                now = asyncio.get_running_loop().time()
                 state = NodeState(
                     name=GATEWAY, instance=instance, tick=tick, phase="waiting", detail=self._words(),
                     error=self.trouble,
+                    floods=[name for name, one in self._clients.items() if one.allowance.floods(now)],
                 )  # fmt: skip
                 with contextlib.suppress(redis.RedisError, *AWAY):  # its silence says it
                     await server.set(key, state.to_json())

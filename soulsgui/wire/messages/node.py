@@ -121,6 +121,7 @@ class NodeState(TrainingProgress):
         diverged: That the training has diverged, and from where it goes on, in words; empty again when a
             checkpoint was saved behind that place.
         stop_reason: Why the trainer wants the run to be ended, in words; empty while it does not.
+        floods: Set by the gateway: clients that have sent small commands without end for seconds.
         unsaved: Since when and why the trainer can't save its regular checkpoint; empty while it can.
         farewell: Set in the last state before a clean end, in words.
     """
@@ -141,6 +142,7 @@ class NodeState(TrainingProgress):
     asks_clients: bool | None = False
     judged_by: Literal["", "training", "evaluation", "both"] = ""
     evaluated: int = -1
+    floods: list[str] = Field(default_factory=list)
     unsaved: str = ""
     farewell: str = ""
 

@@ -12,6 +12,7 @@ import pytest
 import redis
 
 from soulsgui.config.sections.server import RedisSettings
+from soulsgui.runner.server import allowance
 from soulsgui.runner.server.connection_guard import ConnectionGuard
 from soulsgui.runner.server.gateway import packed
 from soulsgui.wire.connection import Address
@@ -26,6 +27,7 @@ KEYS = Keys()
 MEMORY = 64 * 2**20
 WITHIN_S = 10.0
 WEIGHTS = b"w" * (10 * 2**20)
+WHOLE_WEIGHTS = packed(b"GETRANGE", KEYS.weights.encode(), b"0", b"-1")
 
 
 @dataclass
@@ -61,13 +63,21 @@ def unread_pings(attack: Attack) -> None:
 
 def unread_weights(attack: Attack) -> None:
     for _ in range(3):
-        _send(attack.connect(), f"GETRANGE {KEYS.weights} 0 -1\r\n".encode() * 5)
+        _send(attack.connect(), WHOLE_WEIGHTS * 5)
 
 
 def half_sent_commands(attack: Attack) -> None:
     for _ in range(3):
         start = b"*3\r\n$3\r\nSET\r\n$%d\r\n%s\r\n" % (len(KEYS.beat("bad")), KEYS.beat("bad").encode())
         _send(attack.connect(), start + b"$15000000\r\n" + b"x" * 14_000_000)
+
+
+def small_commands(attack: Attack) -> None:
+    made = attack.connect()
+    with suppress(OSError):
+        while True:
+            made.sendall(packed(b"PING") * 1000)
+            made.recv(65_536)
 
 
 @dataclass
@@ -110,11 +120,13 @@ async def guarded(tmp_path: Path, settings: RedisSettings) -> AsyncIterator[Guar
 
 
 @pytest.mark.parametrize(
-    "take", [unread_pings, unread_weights, half_sent_commands], ids=lambda take: take.__name__
+    "take", [unread_pings, unread_weights, half_sent_commands, small_commands], ids=lambda take: take.__name__
 )
 async def test_who_takes_too_much_is_named_and_shut_out_and_nobody_else_notices(
-    guarded: Guarded, take: Callable[[Attack], None], report: Report
+    guarded: Guarded, take: Callable[[Attack], None], report: Report, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(allowance, "WORDS_PER_S", 10_000)
+    monkeypatch.setattr(allowance, "FLOOD_S", 1.0)
     good, bad = [await guarded.house.invite(name) for name in ("good", "bad")]
     attack = Attack(address_of(bad))
     with connected(address_of(good)) as beside, attack.opened:
@@ -126,7 +138,8 @@ async def test_who_takes_too_much_is_named_and_shut_out_and_nobody_else_notices(
         ((client, _),) = guarded.cut
         assert client == "bad"
         event = guarded.house.events.newest(1)[0]
-        assert event.what.startswith("bad was cut off: it held ")
+        did = "sent small commands" if take is small_commands else "held "
+        assert event.what.startswith(f"bad was cut off: it {did}")
         assert "soulsgui revoke bad" in event.remedy
         assert not can_ping(attack.address)
         beside.xadd(KEYS.chunks("good"), {"c": b"x" * 1000})
@@ -155,7 +168,7 @@ async def test_weights_that_reach_a_client_slowly_and_are_sent_by_the_trainer_ar
         pipeline.set(KEYS.weights, weights)
         pipeline.execute()
         made = slow.connect()
-        made.sendall(f"GETRANGE {KEYS.weights} 0 -1\r\n".encode())
+        made.sendall(WHOLE_WEIGHTS)
         chunk = b"x" * 4_000_000
         other = slow.connect()
         other.sendall(

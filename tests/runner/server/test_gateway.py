@@ -7,6 +7,7 @@ import socket
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from dataclasses import replace
@@ -17,9 +18,10 @@ import redis
 
 from soulsgui.errors import ServiceError
 from soulsgui.runner.access.certificate import ensure_certificate
+from soulsgui.runner.server import allowance
 from soulsgui.runner.server import gateway as gateway_module
 from soulsgui.runner.server.addresses import private_addresses
-from soulsgui.runner.server.gateway import Gateway
+from soulsgui.runner.server.gateway import Gateway, packed
 from soulsgui.system import free_port
 from soulsgui.wire.access import secret_hash, user_of, user_words
 from soulsgui.wire.connection import Address, connect
@@ -121,14 +123,16 @@ def test_nobody_comes_in_with_the_servers_own_password_or_says_something_else_fi
 def test_what_follows_the_login_at_once_is_said_as_that_client(
     outside: Address, redis_client: redis.Redis
 ) -> None:
-    user, secret = outside.user.encode(), SECRET.encode()
-    login = b"*3\r\n$4\r\nAUTH\r\n$%d\r\n%b\r\n$%d\r\n%b\r\n" % (len(user), user, len(secret), secret)
+    login = packed(b"AUTH", outside.user.encode(), SECRET.encode())
     with knock(outside) as own:
-        own.sendall(login + b"PING\r\n*2\r\n$3\r\nGET\r\n$6\r\nsouls:\r\n")
+        own.sendall(login + packed(b"PING") + packed(b"GET", b"souls:"))
         said = b""
-        while said.count(b"\r\n") < 3:
-            said += own.recv(1000)
-    assert re.fullmatch(rb"\+OK\r\n\+PONG\r\n-NOPERM [^\r\n]*\r\n", said)
+        while said.count(b"\r\n") < 3 and (part := own.recv(1000)):
+            said += part
+        assert re.fullmatch(rb"\+OK\r\n\+PONG\r\n-NOPERM [^\r\n]*\r\n", said)
+        own.sendall(b"PING\r\n")  # what our clients don't write could be read in two ways
+        assert own.recv(1000).startswith(b"-ERR Protocol error")
+        assert is_closed(own)
 
 
 def test_a_client_that_is_sent_away_has_no_connection_left(
@@ -204,6 +208,48 @@ def test_one_client_has_a_bounded_number_of_connections(
         with closing(connect(outside)) as more, pytest.raises(redis.RedisError, match="max number"):
             more.ping()
     until(lambda: _comes_in(outside), "there is room again")
+
+
+def test_who_sends_small_commands_without_end_is_held_back_and_named_and_nobody_else_is(
+    outside: Address, redis_client: redis.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On all its connections together, and on those that it opens meanwhile."""
+    monkeypatch.setattr(allowance, "WORDS_PER_S", 2000)
+    monkeypatch.setattr(allowance, "FLOOD_S", 2.0)
+    words = user_words("b", outside.prefix, secret_hash(SECRET))
+    redis_client.execute_command("ACL", "SETUSER", user_of("b"), *words)
+    key = Keys(outside.prefix).node(GATEWAY)
+    stop, answered = threading.Event(), Counter[int]()
+
+    def flood(number: int) -> None:
+        with closing(connect(outside)) as own, contextlib.suppress(redis.RedisError):
+            while not stop.is_set():
+                pipeline = own.pipeline(transaction=False)
+                for _ in range(100):
+                    pipeline.ping()
+                answered[number] += len(pipeline.execute())
+
+    began = time.monotonic()
+    floods = [threading.Thread(target=flood, args=(number,)) for number in range(3)]
+    for one in floods:
+        one.start()
+    try:
+
+        def named() -> list[str]:
+            state = NodeState.read(redis_client.get(key))
+            return state.floods if state is not None else []
+
+        with closing(connect(replace(outside, user=user_of("b")))) as other:
+            until(lambda: other.ping() and named(), "it is named")
+            assert named() == ["a"]
+            assert len(answered) == 3
+            assert answered.total() <= 1000 * (time.monotonic() - began + allowance.BURST_S + 1.0)
+    finally:
+        stop.set()
+        for one in floods:
+            one.join()
+        redis_client.acl_deluser(user_of("b"))
+    until(lambda: not named(), "it is named no more")
 
 
 def test_who_does_not_read_is_held_back_and_the_others_are_served(

@@ -1,0 +1,99 @@
+"""What an invited client may have the server do, over all its connections: bytes either way, and commands.
+
+Both are counted in seconds of one token bucket. Small commands cost the server little each and are cheap to
+send, so their words are counted, not only their bytes. Pure: time is passed in.
+"""
+
+import re
+
+WORDS_PER_S = 100_000
+"""Words of commands in a second: more than a client and its inference server have to say."""
+
+BYTES_PER_S = 64e6
+"""Bytes in a second, sent and received: half of what a network of a gigabit carries."""
+
+BURST_S = 4.0
+"""So much may be used at once after a pause: 20 MB of weights a dozen times over."""
+
+FLOOD_S = 5.0
+"""Who sends as many words as it may for so long floods."""
+
+_NEARLY = 0.8
+_HEADER = re.compile(rb"([*$])(\d{1,9})\r\n")
+_BEGINNING = re.compile(rb"[*$]\d{0,9}\r?\Z")
+
+
+class CommandError(ValueError):
+    """What came is no command as our clients write it."""
+
+
+class WordCounter:
+    """Counts the words of the commands of one connection, which arrive in pieces.
+
+    A command is an array of strings with their lengths. Lines that the server would read otherwise than it
+    (`PING` without lengths, say) are refused: behind them commands could hide.
+    """
+
+    def __init__(self) -> None:
+        self._to_come = 0  # words of the present command
+        self._inside = 0  # bytes of the present word
+        self._part = b""
+
+    def count(self, data: bytes) -> int:
+        """Return how many words begin in what came now.
+
+        Raises:
+            CommandError: It is no command.
+        """
+        if self._part:
+            data, self._part = self._part + data, b""
+        words, at, size = 0, self._inside, len(data)
+        while at < size:
+            header = _HEADER.match(data, at)
+            if header is None:
+                if not _BEGINNING.match(data, at):
+                    raise CommandError
+                self._part = data[at:]
+                at = size
+                break
+            if (header[1] == b"$") != bool(self._to_come):
+                raise CommandError
+            words, at = words + 1, header.end()
+            if self._to_come:
+                self._to_come -= 1
+                at += int(header[2]) + 2
+            else:
+                self._to_come = int(header[2])
+        self._inside = at - size
+        return words
+
+
+class Allowance:
+    """A token bucket, in seconds; it begins full."""
+
+    def __init__(self, now: float) -> None:
+        self._left_s = BURST_S
+        self._at = now
+        self._words = 0
+        self._looked_at = now
+        self._many_since: float | None = None
+
+    def spend(self, size: int, words: int, now: float) -> None:
+        """Take off what so many bytes and words cost, whether there is so much or not."""
+        self._left_s = min(BURST_S, self._left_s + now - self._at) - size / BYTES_PER_S - words / WORDS_PER_S
+        self._at = now
+        self._words += words
+
+    def wait_s(self, now: float) -> float:
+        """Return for how long nothing more may be spent; 0 while something may."""
+        return max(0.0, self._at - now - self._left_s)
+
+    def floods(self, now: float) -> bool:
+        """Whether as many words as may be were sent for a while; asked once a second."""
+        many = self._words > _NEARLY * WORDS_PER_S * (now - self._looked_at)
+        if not many:
+            self._many_since = None
+        elif self._many_since is None:
+            self._many_since = self._looked_at
+        self._words, self._looked_at = 0, now
+        return self._many_since is not None and now - self._many_since >= FLOOD_S
