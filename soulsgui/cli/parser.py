@@ -44,6 +44,7 @@ GROUPS = {
 
 _FAMILIES = {
     "run": "begin, continue and end the run of the server",
+    "run queue": "the runs that wait for their turn",
     "checkpoints": "the checkpoints of runs",
     "runs": "the runs in the data folder",
     "config": "your settings",
@@ -90,6 +91,9 @@ _ARGUMENTS = {
     ),
     "--run": option("RUN", "folder or id of the run", required=True),
     "--seed": option("S", "seed of the first episode; default: 0", type=int, default=0),
+    "--seeds": option(
+        "N", "runs with so many seeds, one after another: an experiment; default: 1", type=int, default=1
+    ),
     "--server": option("HOST:PORT", "a server on this machine; default: what --server-file says"),
     "--server-file": option(
         "FILE",
@@ -173,7 +177,7 @@ _DECLARED = (
         "serve",
         "roles:serve",
         "run a server: Redis, the control API, and a run",
-        "--idle --preset --resume --trust --name --local-clients --until-done --json",
+        "--idle --preset --resume --trust --name --seeds --local-clients --until-done --json",
         "serve --set stop.mean_return=475 --local-clients 2 --until-done",
         "serve --preset lunarlander_ppo --until-done --json",
         "serve --resume latest --set stop.env_steps=2000000",
@@ -336,9 +340,11 @@ def make_parser() -> CommandParser:
             parser.add(alone[name])
             continue
         family = parser.add_family(name, _FAMILIES[name])
+        below = [other for other in _FAMILIES if other.startswith(f"{name} ")]
+        inner = {other: family.add_family(other.split()[-1], _FAMILIES[other]) for other in below}
         for declared in _DECLARED:
             if declared.typed.startswith(f"{name} "):
-                family.add(declared)
+                inner.get(declared.typed.rpartition(" ")[0], family).add(declared)
     for declared in _DECLARED:
         if declared.hidden:
             parser.add(declared)

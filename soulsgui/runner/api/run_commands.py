@@ -77,7 +77,7 @@ async def _local_clients(runner: "Runner", params: control.LocalClientsParams) -
 
 
 async def _start(runner: "Runner", params: control.RunStartParams) -> control.RunPlace:
-    return _place(await runner.run_manager.start(params))
+    return await runner.run_manager.start(params)
 
 
 async def _resume(runner: "Runner", params: control.RunResumeParams) -> control.RunPlace:
@@ -90,6 +90,24 @@ async def _stop(runner: "Runner", _params: control.Empty) -> control.RunPlace:
 
 def _place(run: "RunFolder") -> control.RunPlace:
     return control.RunPlace(run_id=run.run_id, run_dir=str(run.root))
+
+
+async def _list_queue(runner: "Runner", _params: control.Empty) -> control.RunQueued:
+    return control.RunQueued(queue=runner.run_manager.queued())
+
+
+async def _move_queued(runner: "Runner", params: control.QueueMoveParams) -> control.RunQueued:
+    runner.run_manager.queue.move(params.number, params.place, _active_id(runner))
+    return control.RunQueued(queue=runner.run_manager.queued())
+
+
+async def _remove_queued(runner: "Runner", params: control.QueueRemoveParams) -> control.RunQueued:
+    runner.run_manager.queue.remove(params.which, _active_id(runner))
+    return control.RunQueued(queue=runner.run_manager.queued())
+
+
+def _active_id(runner: "Runner") -> str:
+    return runner.run_manager.run.run_id if runner.run_manager.run is not None else ""
 
 
 async def _pause(runner: "Runner", _params: control.Empty) -> control.Done:
@@ -280,6 +298,9 @@ HANDLERS: dict[str, Handler] = {
     "run.start": _start,
     "run.resume": _resume,
     "run.stop": _stop,
+    "run.queue.list": _list_queue,
+    "run.queue.move": _move_queued,
+    "run.queue.remove": _remove_queued,
     "run.pause": _pause,
     "run.continue": _go_on,
     "checkpoint.save": _quicksave,

@@ -45,9 +45,7 @@ class Library:
     def create(self, name: str, wall_time: float) -> RunFolder:
         """Make the folder of a new run; the user's name for it may be empty."""
         self.root.mkdir(parents=True, exist_ok=True)
-        stamp = time.strftime("%Y-%m-%d_%H-%M-%S", time.localtime(wall_time))
-        slug = re.sub(r"[^A-Za-z0-9.-]+", "-", name).strip("-.")[:_NAME_LENGTH]
-        base = f"{stamp}_{slug}" if slug else stamp
+        base = run_stem(name, wall_time)
         for number in range(1, 1000):
             path = self.root / (base if number == 1 else f"{base}-{number}")
             try:
@@ -184,6 +182,13 @@ class Library:
             size = _tree_bytes(run.root)
             self._sizes[run.run_id] = (now, size)
         return size
+
+
+def run_stem(name: str, wall_time: float) -> str:
+    """Return the beginning of an id: the time, and what a name has that a folder may be called."""
+    stamp = time.strftime("%Y-%m-%d_%H-%M-%S", time.localtime(wall_time))
+    slug = re.sub(r"[^A-Za-z0-9.-]+", "-", name).strip("-.")[:_NAME_LENGTH]
+    return f"{stamp}_{slug}" if slug else stamp
 
 
 def _has_record(run: RunFolder) -> bool:

@@ -24,6 +24,7 @@ from soulsgui.process import child_env, own_command
 from soulsgui.runner.refusal import Refused
 from soulsgui.runner.run.agreed import AgreedRuns, RunNotAgreedError
 from soulsgui.runner.run.library import Library
+from soulsgui.runner.run.queue import QueueEntry
 from soulsgui.runner.run.record import CHECKING, END_WORDS, RunRecord
 from soulsgui.system import atomic_write, kill_group, new_session_kwargs, read_small
 from soulsgui.wire.control import TRUST_ANY, ErrorCode, RunResumeParams, RunStartParams, RunSummary
@@ -55,15 +56,16 @@ def refuse_without_torch() -> None:
 
 
 def new_run(
-    library: Library, settings: Settings, params: RunStartParams, wall_time: float
+    library: Library, settings: Settings, asked: QueueEntry, wall_time: float
 ) -> tuple[RunFolder, RunRecord]:
     """Make folder, configuration and record of a new run; if that fails, nothing of it is left."""
-    run = library.create(params.name, wall_time)
+    run = library.create(asked.name, wall_time)
     try:
         record = RunRecord(
             id=run.run_id,
-            name=params.name,
-            note=params.note,
+            name=asked.name,
+            note=asked.note,
+            experiment=asked.experiment,
             dir=str(run.root),
             created=wall_time,
             number=library.next_number(),

@@ -67,10 +67,11 @@ def optional(description: str, default: Any, **constraints: Any) -> Any:
 
 
 Run = Annotated[str, Field(description="id of the run, or how it begins")]
+_STOP_ACTIVE = Typed(
+    "", "--stop-active", "refuse while one goes on", given="stop", help="stop the run that goes on first"
+)
 IfActive = Annotated[
-    Literal["refuse", "stop"],
-    Typed("", "--stop-active", "refuse while one goes on", given="stop"),
-    Field(description="stop the run that goes on first"),
+    Literal["refuse", "stop"], _STOP_ACTIVE, Field(description="stop the run that goes on first")
 ]
 
 
@@ -104,7 +105,33 @@ class RunStartParams(Params):
     overrides: dict[str, Any] = optional("settings by dotted key, above everything else", {})
     name: Annotated[str, Typed("TEXT", "--name", "date and time alone")] = optional("name of the new run", "")
     note: Annotated[str, Typed("TEXT", "--note", "none")] = optional("your own words about it", "")
-    if_active: IfActive = "refuse"
+    seeds: Annotated[int, Typed("N", "--seeds", "1")] = optional(
+        "runs with so many seeds, from `seed` on, one after another: an experiment", 1, ge=1, le=100
+    )
+    if_active: Annotated[
+        Literal["refuse", "stop", "queue"],
+        _STOP_ACTIVE,
+        Typed("", "--queue", "do not wait", given="queue", help="begin when the runs before it have ended"),
+    ] = optional(
+        "what becomes of a run that goes on: `stop` ends it first; `queue` begins when it, and those that "
+        "wait already, have ended, however they did",
+        "refuse",
+    )
+
+
+class QueueMoveParams(Params):
+    """Which run of the queue begins earlier or later."""
+
+    number: Annotated[int, Typed("NUMBER")] = Field(description="its number")
+    place: Annotated[int, Typed("PLACE")] = Field(ge=1, description="its place from now on, 1 for the next")
+
+
+class QueueRemoveParams(Params):
+    """Which runs are taken out of the queue."""
+
+    which: Annotated[str, Typed("NUMBER")] = Field(
+        description="number of a run, id of an experiment, or `all`"
+    )
 
 
 class RunResumeParams(Params):
@@ -409,10 +436,16 @@ COMMANDS: dict[str, Command] = {
             RunStartParams,
             "begin a new run",
             results.RunPlace,
-            "Answered when trainer and telemetry are ready.",
+            "Answered when trainer and telemetry are ready, or when it waits in the queue. With several "
+            "seeds the first begins and the others wait. A run of the queue has the settings of the moment "
+            "in which it was asked for.",
             long=_STARTING,
             typed="run start",
-            examples=("run start --name first", "run start --preset pendulum_sac --local-clients 1"),
+            examples=(
+                "run start --name first",
+                "run start --preset pendulum_sac --local-clients 1",
+                "run start --name compared --seeds 5 --queue",
+            ),
         ),
         Command(
             "run.resume",
@@ -443,6 +476,29 @@ COMMANDS: dict[str, Command] = {
             typed="run pause",
         ),
         Command("run.continue", Empty, "let a paused run go on", results.Done, typed="run continue"),
+        Command(
+            "run.queue.list",
+            Empty,
+            "list the runs that wait for their turn",
+            results.RunQueued,
+            typed="run queue list",
+            reads=True,
+            as_json=True,
+        ),
+        Command(
+            "run.queue.move",
+            QueueMoveParams,
+            "let a run of the queue begin earlier or later",
+            results.RunQueued,
+            typed="run queue move",
+        ),
+        Command(
+            "run.queue.remove",
+            QueueRemoveParams,
+            "take runs out of the queue; what they were to begin with is gone",
+            results.RunQueued,
+            typed="run queue remove",
+        ),
         Command("runs.list", Empty, "list every run, the newest first", results.RunList, reads=True),
         Command("runs.edit", RunsEditParams, "change name or note of a run", results.RunSummary),
         Command(

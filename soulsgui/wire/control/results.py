@@ -10,6 +10,7 @@ from soulsgui.wire.control.states import (
     AuditEntry,
     Event,
     LogLine,
+    QueuedRun,
     RunState,
 )
 from soulsgui.wire.manifest import CheckpointKind, ScoredBy
@@ -42,10 +43,24 @@ class Hello(Message):
 
 
 class RunPlace(Message):
-    """Which run was begun, resumed or ended, and its folder."""
+    """Which run was begun, resumed or ended, and its folder.
+
+    Attributes:
+        run_id: Empty where none was begun, because all wait.
+        queued: Numbers of the runs that wait in the queue.
+        experiment: The experiment that they are runs of, where there are several seeds.
+    """
 
     run_id: str
     run_dir: str
+    queued: list[int] = Field(default_factory=list)
+    experiment: str = ""
+
+
+class RunQueued(Message):
+    """The runs that wait for their turn, in order."""
+
+    queue: list[QueuedRun]
 
 
 class Done(Message):
@@ -117,6 +132,7 @@ class RunSummary(Message):
     env_id: str = ""
     algorithm: str = ""
     agent: str = ""
+    experiment: str = ""
     seed: int = 0
     env_steps: int = 0
     episodes: int = 0
