@@ -16,6 +16,7 @@ from soulsgui.cli.declaring import (
     option,
     word,
 )
+from soulsgui.wire.control.results import SCORES
 
 
 class Arguments(argparse.Namespace):
@@ -34,7 +35,7 @@ class Arguments(argparse.Namespace):
 
 GROUPS = {
     "run a server": ("gui", "serve", "shutdown", "invite", "revoke", "config"),
-    "watch and steer": ("status", "run", "quicksave", "runs", "checkpoints", "clients"),
+    "watch and steer": ("status", "run", "quicksave", "runs", "experiments", "checkpoints", "clients"),
     "look back": ("logs", "events", "audit"),
     "help a server": ("join", "client"),
     "tools": ("evaluate", "env", "control", "call"),
@@ -47,6 +48,7 @@ _FAMILIES = {
     "run queue": "the runs that wait for their turn",
     "checkpoints": "the checkpoints of runs",
     "runs": "the runs in the data folder",
+    "experiments": "runs with several seeds, and statistics over them",
     "config": "your settings",
     "env": "the environment that is played",
     "clients": "everyone who plays for this server",
@@ -61,6 +63,15 @@ _TRUST = "run what the checkpoint names on this computer, though it comes from e
 _ARGUMENTS = {
     "--after-episode": flag("with pause: finish the episode first; default: at once"),
     "--checkpoint": option("PATH", "begin from it; default: the newest", type=Path),
+    "--csv": flag("a line for each run, as CSV; default: a table"),
+    "--figure": option(
+        "FILE", "also draw the interquartile means along the steps into it, as PNG; default: no", type=Path
+    ),
+    "--score": {
+        "choices": list(SCORES),
+        "default": SCORES[0],
+        "help": f"what a run is judged by: {', '.join(SCORES)}; default: {SCORES[0]}",
+    },
     "--episodes": option("N", "stop after so many episodes; default: play on", type=int),
     "--file": option("PATH", "where to write it; default: NAME.soulsgui, here", type=Path),
     "--follow/-f": flag("go on with what is written from now on; default: end after the last line"),
@@ -128,6 +139,8 @@ _ARGUMENTS = {
     ),
     "client": word("NAME", "its id, such as gamer-01"),
     "env_id": word("ID", "its id; default: env.id of your settings", ""),
+    "experiment": word("EXPERIMENT", "its id, how it begins, or the name in it; default: latest", "latest"),
+    "experiments": word("EXPERIMENT", "its id, how it begins, or the name in it; at least two", nargs="+"),
     "file": word("FILE", "check it instead; default: your config.yaml", nargs="?", type=Path),
     "invitation": word("INVITATION", f"{_INVITATION}; default: none", ""),
     "name": word("GROUP.COMMAND", "its name, such as run.start"),
@@ -207,6 +220,22 @@ _DECLARED = (
         "evaluate 2026-11-20_10-00-00_first/best",
     ),
     _declare("runs list", "local:runs", "list the runs", "--json"),
+    _declare("experiments list", "experiments:listing", "list the experiments", "--score --json"),
+    _declare(
+        "experiments show",
+        "experiments:show",
+        "the runs of an experiment, and statistics over them",
+        "experiment --score --csv --figure --json",
+        "experiments show",
+        "experiments show compared --score evaluation_return --csv",
+    ),
+    _declare(
+        "experiments compare",
+        "experiments:comparison",
+        "experiments side by side, with the probability of improvement",
+        "experiments --score --csv --figure --json",
+        "experiments compare ppo vtrace --figure compared.png",
+    ),
     _declare(
         "config show",
         "local:show",

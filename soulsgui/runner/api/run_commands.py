@@ -11,6 +11,7 @@ from soulsgui.runner import settings_file
 from soulsgui.runner.api.server import Check, Handler
 from soulsgui.runner.refusal import Refused, no_run
 from soulsgui.runner.run.agreed import AgreedRuns
+from soulsgui.runner.run.experiments import compare, experiments, find
 from soulsgui.runner.run.library import log_lines, log_paths, refuse_unknown
 from soulsgui.runner.run.start import refuse_reached, refuse_without_torch, resumption
 from soulsgui.runner.server.bus import ANSWER_LIMIT_S
@@ -203,6 +204,24 @@ async def _list_runs(runner: "Runner", _params: control.Empty) -> control.RunLis
     return control.RunList(runs=[_with_allowed(runner, run) for run in runs])
 
 
+async def _experiments(runner: "Runner", score: control.ScoreName) -> list[control.Experiment]:
+    runs = await asyncio.to_thread(runner.library.summaries, _active(runner))
+    return await asyncio.to_thread(experiments, runs, runner.run_manager.queued(), score)
+
+
+async def _list_experiments(runner: "Runner", params: control.ExperimentsParams) -> control.ExperimentList:
+    return control.ExperimentList(experiments=await _experiments(runner, params.score))
+
+
+async def _show_experiment(runner: "Runner", params: control.ExperimentParams) -> control.Experiment:
+    return find(await _experiments(runner, params.score), params.experiment)
+
+
+async def _compare_experiments(runner: "Runner", params: control.CompareParams) -> control.Comparison:
+    found = await _experiments(runner, params.score)
+    return await asyncio.to_thread(compare, [find(found, name) for name in params.experiments])
+
+
 async def _edit_run(runner: "Runner", params: control.RunsEditParams) -> control.RunSummary:
     run = runner.library.find(params.run)
     changes = params.model_dump(include={"name", "note"}, exclude_none=True)
@@ -306,6 +325,9 @@ HANDLERS: dict[str, Handler] = {
     "checkpoint.save": _quicksave,
     "runs.list": _list_runs,
     "runs.edit": _edit_run,
+    "experiments.list": _list_experiments,
+    "experiments.show": _show_experiment,
+    "experiments.compare": _compare_experiments,
     "history.query": _query,
     "history.logs": _logs,
     "history.events": events,

@@ -153,6 +153,27 @@ class RunResumeParams(Params):
     if_active: IfActive = "refuse"
 
 
+Score = Annotated[results.ScoreName, Field(description="what a run is judged by")]
+
+
+class ExperimentsParams(Params):
+    """By what experiments are judged."""
+
+    score: Score = "mean_return"
+
+
+class ExperimentParams(ExperimentsParams):
+    """Which experiment."""
+
+    experiment: str = optional("its id, how it begins, the name in it, or `latest`", "latest")
+
+
+class CompareParams(ExperimentsParams):
+    """Which experiments."""
+
+    experiments: list[str] = Field(min_length=2, max_length=20, description="each as in `experiments.show`")
+
+
 class RunsEditParams(Params):
     """Which run is called or noted otherwise."""
 
@@ -501,6 +522,27 @@ COMMANDS: dict[str, Command] = {
         ),
         Command("runs.list", Empty, "list every run, the newest first", results.RunList, reads=True),
         Command("runs.edit", RunsEditParams, "change name or note of a run", results.RunSummary),
+        Command(
+            "experiments.list",
+            ExperimentsParams,
+            "list the experiments (`run.start` with several seeds), the newest first",
+            results.ExperimentList,
+            reads=True,
+        ),
+        Command(
+            "experiments.show",
+            ExperimentParams,
+            "return an experiment, its runs, and statistics over them",
+            results.Experiment,
+            reads=True,
+        ),
+        Command(
+            "experiments.compare",
+            CompareParams,
+            "return experiments side by side, with the probability of improvement between each two",
+            results.Comparison,
+            reads=True,
+        ),
         Command(
             "history.query",
             HistoryQueryParams,

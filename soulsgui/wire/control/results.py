@@ -1,6 +1,6 @@
 """What the control API answers to commands."""
 
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from pydantic import Field
 
@@ -136,7 +136,9 @@ class RunSummary(Message):
     seed: int = 0
     env_steps: int = 0
     episodes: int = 0
+    mean_return: float | None = None
     best_mean_return: float | None = None
+    evaluation_return: float | None = None
     created: Moment = 0.0
     seconds: float = 0.0
     size_bytes: int = 0
@@ -149,6 +151,69 @@ class RunList(Message):
     """The runs of the library, the newest first."""
 
     runs: list[RunSummary]
+
+
+ScoreName = Literal["mean_return", "best_mean_return", "evaluation_return"]
+"""What a run is judged by in an experiment."""
+
+SCORES: tuple[ScoreName, ...] = get_args(ScoreName)
+
+
+class Experiment(Message):
+    """Runs that differ in their seed, and statistics over the scores of those that are over.
+
+    Attributes:
+        score: Which field of a run is its score.
+        scored: How many runs are over and have one: what follows is of them.
+        waiting: How many runs are to begin.
+        deviation: Standard deviation between runs; None of a single one.
+        iqm: Interquartile mean: that of the middle half of the scores.
+        low: Lower end of its 95 % interval, by a stratified bootstrap over runs.
+        high: Upper end.
+        runs: In the order in which they began.
+    """
+
+    id: str
+    env_id: str = ""
+    algorithm: str = ""
+    agent: str = ""
+    score: ScoreName = "mean_return"
+    scored: int = 0
+    waiting: int = 0
+    mean: float | None = None
+    deviation: float | None = None
+    iqm: float | None = None
+    low: float | None = None
+    high: float | None = None
+    runs: list[RunSummary]
+
+
+class ExperimentList(Message):
+    """The experiments of the library, the newest first."""
+
+    experiments: list[Experiment]
+
+
+class Improvement(Message):
+    """How probable it is that a run of one experiment scores more than one of another.
+
+    Attributes:
+        low: Lower end of its 95 % interval, by a stratified bootstrap over runs.
+        high: Upper end.
+    """
+
+    better: str
+    than: str
+    probability: float
+    low: float
+    high: float
+
+
+class Comparison(Message):
+    """Experiments side by side, and the probability of improvement of each over each other one."""
+
+    experiments: list[Experiment]
+    improvements: list[Improvement]
 
 
 class CheckpointList(Message):
