@@ -35,7 +35,16 @@ class Arguments(argparse.Namespace):
 
 GROUPS = {
     "run a server": ("gui", "serve", "shutdown", "invite", "revoke", "config"),
-    "watch and steer": ("status", "run", "quicksave", "runs", "experiments", "checkpoints", "clients"),
+    "watch and steer": (
+        "status",
+        "run",
+        "hyper",
+        "quicksave",
+        "runs",
+        "experiments",
+        "checkpoints",
+        "clients",
+    ),
     "look back": ("logs", "events", "audit"),
     "help a server": ("join", "client"),
     "tools": ("evaluate", "env", "control", "call"),
@@ -46,6 +55,7 @@ GROUPS = {
 _FAMILIES = {
     "run": "begin, continue and end the run of the server",
     "run queue": "the runs that wait for their turn",
+    "hyper": "change the run while it goes on",
     "checkpoints": "the checkpoints of runs",
     "runs": "the runs in the data folder",
     "experiments": "runs with several seeds, and statistics over them",
@@ -261,6 +271,14 @@ _DECLARED = (
         "evaluation:check",
         "make an environment, play it at random, and report",
         "env_id --preset --json",
+    ),
+    _declare(
+        "hyper set",
+        "remote:hyper",
+        "let the run that goes on have other values of live settings (`now`, `next round`)",
+        "values",
+        "hyper set ppo.learning_rate=0.0003 ppo.entropy_coef=0.01",
+        "hyper undo",
     ),
     _declare("clients list", "remote:clients", "list them", "--json"),
     *of_the_api([("--local-clients", _ARGUMENTS["--local-clients"])]),

@@ -4,7 +4,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -206,21 +206,41 @@ def _queued_words(result: dict[str, Any]) -> str:
     return "; ".join(part for part in (waits, experiment) if part)
 
 
+def hyper(arguments: Arguments) -> int:
+    """`hyper set`: other values of live settings for the run that goes on."""
+    runner, values = runner_of(arguments), _assigned(arguments.values, "hyper set")
+    say(_applied_words(runner.command("config.apply", {"keys": values})))
+    return 0
+
+
+def _applied_words(result: dict[str, Any]) -> str:
+    change = result["change"]
+    if change is None:
+        return f"it takes effect {_AS_SOON}"
+    words = (
+        f"{key} = {json.dumps(new)} (was {json.dumps(change['before'][key])})"
+        for key, new in change["after"].items()
+    )
+    return f"{', '.join(words)}: from update {change['update'] + 1:,} on"
+
+
 def _progress(words: str) -> None:
     say(words, sys.stderr)
 
 
 def _overrides(arguments: Arguments) -> dict[str, Any]:
     local = {} if arguments.local_clients is None else {"clients.local": arguments.local_clients}
-    if not arguments.assignments:
-        return local
+    return _assigned(arguments.assignments) | local if arguments.assignments else local
+
+
+def _assigned(assignments: Sequence[str], source: str = "--set") -> dict[str, Any]:
     from soulsgui.config.errors import ConfigError
     from soulsgui.config.parsing import parse_assignments
 
-    layer = parse_assignments(arguments.assignments)
+    layer = parse_assignments(assignments, source)
     if layer.problems:
         raise ConfigError(list(layer.problems))
-    return layer.values | local
+    return layer.values
 
 
 def _is_paused(status: dict[str, Any], client: str | None) -> bool:
@@ -281,6 +301,7 @@ _SAID: dict[str, str | Callable[[Arguments, dict[str, Any]], str]] = {
     "run.queue.list": _tell_queue,
     "run.queue.move": _tell_queue,
     "run.queue.remove": _tell_queue,
+    "config.undo": lambda _, told: _applied_words(told),
     "run.pause": _tell_pause,
     "run.continue": lambda _, told: "the run goes on" if told["done"] else f"it goes on {_AS_SOON}",
     "checkpoint.save": _tell_save,

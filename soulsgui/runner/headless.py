@@ -206,8 +206,11 @@ class _Headless:
         # The newest run on disk may be one of long ago, which says nothing of this process.
         ours = record.id in manager.begun and record.state in ENDED_STATES
         found = summary(record, library) if ours else {}
-        before = manager.begun - {record.id}
-        others = [library.record(run) for run in reversed(library.folders()) if run.run_id in before]
+        # Of an experiment also those that an earlier runner has ended.
+        known = [library.record(run) for run in reversed(library.folders()) if run.run_id != record.id]
+        others = [
+            one for one in known if one.id in manager.begun or (one.experiment or "-") == record.experiment
+        ]
         if found and record.experiment:
             found["runs"] = [summary(one, library) for one in (*others, record)]
         if self._options.as_json:

@@ -20,6 +20,7 @@ from soulsgui.telemetry.store import query_history
 from soulsgui.wire import control
 from soulsgui.wire.control import ErrorCode
 from soulsgui.wire.keys import TRAINER
+from soulsgui.wire.messages.live import read_changes
 from soulsgui.wire.node_commands import NodeCommand
 
 if TYPE_CHECKING:
@@ -144,15 +145,15 @@ def _check_redis(runner: "Runner") -> None:
         raise Refused(ErrorCode.NOT_NOW, "Redis is down.", "Look at its log: soulsgui logs redis")
 
 
-def _check_save(runner: "Runner", _params: control.Params) -> None:
+def _check_save(runner: "Runner", params: control.Params) -> None:
+    _check_trainer(runner, params, ", so there is nothing to save")
+
+
+def _check_trainer(runner: "Runner", _params: control.Params, hence: str = "") -> None:
     runner.run_manager.not_ending()
     _check_redis(runner)
     if not runner.supervisor.running(TRAINER):
-        raise Refused(
-            ErrorCode.NOT_NOW,
-            "The trainer is not up, so there is nothing to save.",
-            "Try again when it is.",
-        )
+        raise Refused(ErrorCode.NOT_NOW, f"The trainer is not up{hence}.", "Try again when it is.")
 
 
 def _check_start(runner: "Runner", params: control.RunStartParams) -> None:
@@ -284,11 +285,12 @@ async def audit(runner: "BaseRunner", params: control.HistoryAuditParams) -> con
 async def _get_config(runner: "Runner", params: control.ConfigGetParams) -> control.ConfigValues:
     session = runner.run_manager.session
     running = public_values(session.settings) if session is not None else {}
-    told: dict[str, Any] = {}
+    told: dict[str, Any] = {"changes": read_changes(session.run.changes)} if session is not None else {}
     if params.run:
         run = runner.library.find(params.run)
         settings = await asyncio.to_thread(runner.library.settings, run)
         told = {"run": public_values(settings), "asks": AgreedRuns(runner.folders).asks(settings)}
+        told["changes"] = await asyncio.to_thread(read_changes, run.changes)
     values = await asyncio.to_thread(settings_file.values, runner.folders, running)
     return values.model_copy(update=told)
 
@@ -301,6 +303,14 @@ async def _check_config(runner: "Runner", params: control.ConfigCheckParams) -> 
 
 async def _save_config(runner: "Runner", params: control.ConfigSaveParams) -> control.SavedConfig:
     return control.SavedConfig(**await asyncio.to_thread(settings_file.save, runner.folders, params))
+
+
+async def _apply(runner: "Runner", params: control.ConfigApplyParams) -> control.Applied:
+    return control.Applied(change=await runner.run_manager.apply(params.keys))
+
+
+async def _undo(runner: "Runner", _params: control.Empty) -> control.Applied:
+    return control.Applied(change=await runner.run_manager.undo())
 
 
 async def _presets(_runner: "Runner", _params: control.Empty) -> control.PresetList:
@@ -337,6 +347,8 @@ HANDLERS: dict[str, Handler] = {
     "config.get": _get_config,
     "config.check": _check_config,
     "config.save": _save_config,
+    "config.apply": _apply,
+    "config.undo": _undo,
     "config.presets": _presets,
 }
 CHECKS: dict[str, Check] = {
@@ -350,4 +362,6 @@ CHECKS: dict[str, Check] = {
     "run.pause": _check_not_ending,
     "run.continue": lambda runner, _params: runner.run_manager.not_ending().check_paused(),
     "checkpoint.save": _check_save,
+    "config.apply": _check_trainer,
+    "config.undo": _check_trainer,
 }

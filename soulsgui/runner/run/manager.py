@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import time
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Mapping
 from typing import Any
 
 from soulsgui.config.errors import ConfigError
@@ -28,6 +28,7 @@ from soulsgui.runner.run.start import (
 )
 from soulsgui.system import atomic_write, read_small
 from soulsgui.wire.control import ErrorCode, QueuedRun, RunPlace, RunResumeParams, RunStartParams
+from soulsgui.wire.messages.live import LiveChange, read_changes, undoable
 from soulsgui.wire.messages.node import NodeState
 
 logger = logging.getLogger(__name__)
@@ -371,6 +372,20 @@ class RunManager:
                 raise no_run()
             await session.set_clients(count)
             self._remember()
+
+    async def apply(self, values: Mapping[str, Any]) -> LiveChange | None:
+        """Let the run go on with other values of live settings (`RunSession.apply`)."""
+        async with self._changing:
+            return await self.not_ending().apply(values)
+
+    async def undo(self) -> LiveChange | None:
+        """Take the last change of live settings back, the one before it at the next time."""
+        async with self._changing:
+            session = self.not_ending()
+            last = undoable(read_changes(session.run.changes))
+            if last is None:
+                raise Refused(ErrorCode.NOT_NOW, "Nothing was changed in this run that could be undone.")
+            return await session.apply(last.before, undoes=True)
 
     def not_ending(self) -> RunSession:
         """Return the run that goes on, or raise that there is none, or that it is being ended."""

@@ -143,7 +143,9 @@ class RunResumeParams(Params):
         "leave its goals out", False
     )
     overrides: dict[str, Any] = optional(
-        "settings by dotted key that it goes on with: those whose effect is `new run or resume`", {}
+        "settings by dotted key that it goes on with: those whose effect is `new run or resume`, `now` or "
+        "`next round`",
+        {},
     )
     trust: Annotated[str, Typed("", "--trust", "be asked", given=TRUST_ANY, help=_TRUST_HELP)] = optional(
         "digest of what may run on this computer though the run comes from elsewhere, as a refusal tells it "
@@ -226,6 +228,16 @@ class ConfigSaveParams(Params):
     changes: dict[str, Any] = optional("settings by dotted key", {})
     reset: list[str] = optional("keys that take the shipped value again", [])
     base_hash: str | None = optional("hash the change was made from, else `not_now`; null overwrites", None)
+
+
+class ConfigApplyParams(Params):
+    """What the run that goes on has other values of."""
+
+    keys: dict[str, Any] = Field(
+        min_length=1,
+        max_length=50,
+        description="settings by dotted key, whose effect is `now` or `next round`",
+    )
 
 
 class HistoryQueryParams(Params):
@@ -608,6 +620,21 @@ COMMANDS: dict[str, Command] = {
             "return every mistake, without changing anything",
             results.ConfigProblems,
             reads=True,
+        ),
+        Command(
+            "config.apply",
+            ConfigApplyParams,
+            "let the run that goes on have other values of live settings",
+            results.Applied,
+            "They are noted in the run's folder and used from a known update on, also when it is resumed. No "
+            "client is told of them.",
+        ),
+        Command(
+            "config.undo",
+            Empty,
+            "take the last `config.apply` back; given again, the one before it",
+            results.Applied,
+            typed="hyper undo",
         ),
         Command("config.save", ConfigSaveParams, "write the user's config.yaml", results.SavedConfig),
         Command("config.presets", Empty, "list the shipped presets", results.PresetList, reads=True),

@@ -15,6 +15,7 @@ from soulsgui.wire.control.states import (
 )
 from soulsgui.wire.manifest import CheckpointKind, ScoredBy
 from soulsgui.wire.messages.base import Message, Moment
+from soulsgui.wire.messages.live import LiveChange
 from soulsgui.wire.messages.metrics import AttemptStart
 from soulsgui.wire.messages.node import Reject
 from soulsgui.wire.messages.owner import Rules
@@ -188,6 +189,17 @@ class Experiment(Message):
     runs: list[RunSummary]
 
 
+class Applied(Message):
+    """Result of `config.apply` and `config.undo`.
+
+    Attributes:
+        change: What the trainer has taken over, and from which update on; None where it does not answer: it
+            does so as soon as it can.
+    """
+
+    change: LiveChange | None = None
+
+
 class ExperimentList(Message):
     """The experiments of the library, the newest first."""
 
@@ -299,12 +311,14 @@ class ConfigValues(Message):
         path: Where it is.
         preset: The preset it asks for, empty for none.
         problems: What is wrong with it.
+        changes: What the run that was asked for, or else the active one, has changed by `config.apply`.
     """
 
     defaults: dict[str, Any]
     saved: dict[str, Any]
     running: dict[str, Any]
     run: dict[str, Any] = Field(default_factory=dict)
+    changes: list[LiveChange] = Field(default_factory=list)
     asks: Execution | None = None
     text: str
     hash: str
