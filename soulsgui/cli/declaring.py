@@ -85,7 +85,7 @@ def of_the_api(begins: Sequence[Argument] = ()) -> Iterator[Declared]:
 
 
 def _arguments(command: Command) -> Iterator[Argument]:
-    for name, typed in typed_params(command.params).items():
+    for name, typed in typed_params(command.params):
         known = command.params.model_fields[name]
         told: dict[str, Any] = {"help": typed.help or known.description}
         if typed.default:
@@ -102,10 +102,10 @@ def _arguments(command: Command) -> Iterator[Argument]:
             yield name, told | ({"nargs": "?"} if typed.default else {})
 
 
-def typed_params(params: type[Params]) -> dict[str, Typed]:
-    """Return those parameters of a command that are typed, and how."""
+def typed_params(params: type[Params]) -> list[tuple[str, Typed]]:
+    """Return those parameters of a command that are typed, and how; each word of it once."""
     found = ((name, part) for name, known in params.model_fields.items() for part in known.metadata)
-    return {name: part for name, part in found if isinstance(part, Typed)}
+    return [(name, part) for name, part in found if isinstance(part, Typed)]
 
 
 def common_options() -> argparse.ArgumentParser:

@@ -141,6 +141,8 @@ def audit(arguments: Arguments) -> int:
 
 _WHEN = {
     Effect.NEW_RUN: "with the next new run",
+    Effect.NOW: "with the next new run; one that goes on takes it by: soulsgui hyper set KEY=VALUE",
+    Effect.NEXT_ROUND: "with the next new run; one that goes on takes it by: soulsgui hyper set KEY=VALUE",
     Effect.RESUME: "with the next new run; one that goes on takes it by: soulsgui run resume --set KEY=VALUE",
     Effect.RESTART_RUNNER: "when the server starts anew",
 }

@@ -16,6 +16,7 @@ from soulsgui.cli.declaring import (
     option,
     word,
 )
+from soulsgui.wire.control.results import SCORES
 
 
 class Arguments(argparse.Namespace):
@@ -34,7 +35,17 @@ class Arguments(argparse.Namespace):
 
 GROUPS = {
     "run a server": ("gui", "serve", "shutdown", "invite", "revoke", "config"),
-    "watch and steer": ("status", "run", "quicksave", "runs", "checkpoints", "jobs", "clients"),
+    "watch and steer": (
+        "status",
+        "run",
+        "hyper",
+        "quicksave",
+        "runs",
+        "experiments",
+        "checkpoints",
+        "jobs",
+        "clients",
+    ),
     "look back": ("logs", "events", "audit"),
     "help a server": ("join", "client"),
     "tools": ("evaluate", "env", "control", "call"),
@@ -44,9 +55,12 @@ GROUPS = {
 
 _FAMILIES = {
     "run": "begin, continue and end the run of the server",
+    "run queue": "the runs that wait for their turn",
+    "hyper": "change the run while it goes on",
     "checkpoints": "the checkpoints of runs",
     "jobs": "what goes on beside the run, such as an export",
     "runs": "the runs in the data folder",
+    "experiments": "runs with several seeds, and statistics over them",
     "config": "your settings",
     "env": "the environment that is played",
     "clients": "everyone who plays for this server",
@@ -61,6 +75,15 @@ _TRUST = "run what the checkpoint names on this computer, though it comes from e
 _ARGUMENTS = {
     "--after-episode": flag("with pause: finish the episode first; default: at once"),
     "--checkpoint": option("PATH", "begin from it; default: the newest", type=Path),
+    "--csv": flag("a line for each run, as CSV; default: a table"),
+    "--figure": option(
+        "FILE", "also draw the interquartile means along the steps into it, as PNG; default: no", type=Path
+    ),
+    "--score": {
+        "choices": list(SCORES),
+        "default": SCORES[0],
+        "help": f"what a run is judged by: {', '.join(SCORES)}; default: {SCORES[0]}",
+    },
     "--episodes": option("N", "stop after so many episodes; default: play on", type=int),
     "--file": option("PATH", "where to write it; default: NAME.soulsgui, here", type=Path),
     "--follow/-f": flag("go on with what is written from now on; default: end after the last line"),
@@ -97,6 +120,9 @@ _ARGUMENTS = {
     ),
     "--run": option("RUN", "folder or id of the run", required=True),
     "--seed": option("S", "seed of the first episode; default: 0", type=int, default=0),
+    "--seeds": option(
+        "N", "runs with so many seeds, one after another: an experiment; default: 1", type=int, default=1
+    ),
     "--server": option("HOST:PORT", "a server on this machine; default: what --server-file says"),
     "--server-file": option(
         "FILE",
@@ -131,6 +157,8 @@ _ARGUMENTS = {
     ),
     "client": word("NAME", "its id, such as gamer-01"),
     "env_id": word("ID", "its id; default: env.id of your settings", ""),
+    "experiment": word("EXPERIMENT", "its id, how it begins, or the name in it; default: latest", "latest"),
+    "experiments": word("EXPERIMENT", "its id, how it begins, or the name in it; at least two", nargs="+"),
     "file": word("FILE", "check it instead; default: your config.yaml", nargs="?", type=Path),
     "invitation": word("INVITATION", f"{_INVITATION}; default: none", ""),
     "name": word("GROUP.COMMAND", "its name, such as run.start"),
@@ -182,7 +210,7 @@ _DECLARED = (
         "serve",
         "roles:serve",
         "run a server: Redis, the control API, and a run",
-        "--idle --preset --resume --from --trust --name --local-clients --until-done --json",
+        "--idle --preset --resume --from --trust --name --seeds --local-clients --until-done --json",
         "serve --set stop.mean_return=475 --local-clients 2 --until-done",
         "serve --preset lunarlander_ppo --until-done --json",
         "serve --resume latest --set stop.env_steps=2000000",
@@ -212,6 +240,22 @@ _DECLARED = (
         "evaluate 2026-11-20_10-00-00_first/best",
     ),
     _declare("runs list", "local:runs", "list the runs", "--json"),
+    _declare("experiments list", "experiments:listing", "list the experiments", "--score --json"),
+    _declare(
+        "experiments show",
+        "experiments:show",
+        "the runs of an experiment, and statistics over them",
+        "experiment --score --csv --figure --json",
+        "experiments show",
+        "experiments show compared --score evaluation_return --csv",
+    ),
+    _declare(
+        "experiments compare",
+        "experiments:comparison",
+        "experiments side by side, with the probability of improvement",
+        "experiments --score --csv --figure --json",
+        "experiments compare ppo vtrace --figure compared.png",
+    ),
     _declare(
         "runs import",
         "remote:import_run",
@@ -244,6 +288,14 @@ _DECLARED = (
         "evaluation:check",
         "make an environment, play it at random, and report",
         "env_id --preset --json",
+    ),
+    _declare(
+        "hyper set",
+        "remote:hyper",
+        "let the run that goes on have other values of live settings (`now`, `next round`)",
+        "values",
+        "hyper set ppo.learning_rate=0.0003 ppo.entropy_coef=0.01",
+        "hyper undo",
     ),
     _declare("clients list", "remote:clients", "list them", "--json"),
     *of_the_api([("--local-clients", _ARGUMENTS["--local-clients"])]),
@@ -352,9 +404,11 @@ def make_parser() -> CommandParser:
             parser.add(alone[name])
             continue
         family = parser.add_family(name, _FAMILIES[name])
+        below = [other for other in _FAMILIES if other.startswith(f"{name} ")]
+        inner = {other: family.add_family(other.split()[-1], _FAMILIES[other]) for other in below}
         for declared in _DECLARED:
             if declared.typed.startswith(f"{name} "):
-                family.add(declared)
+                inner.get(declared.typed.rpartition(" ")[0], family).add(declared)
     for declared in _DECLARED:
         if declared.hidden:
             parser.add(declared)

@@ -4,7 +4,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -222,7 +222,7 @@ def wait_for(runner: RunnerClient, job: Job) -> Job:
 def _typed(arguments: Arguments) -> dict[str, Any]:
     """Return the parameters that were typed; a number that is out of bounds means the nearest one within."""
     params = COMMANDS[arguments.command].params
-    found = {name: getattr(arguments, name) for name in typed_params(params)}
+    found = {name: getattr(arguments, name) for name, _ in typed_params(params)}
     for name, value in found.items():
         if isinstance(value, int):
             for bound in params.model_fields[name].metadata:
@@ -234,8 +234,7 @@ def _typed(arguments: Arguments) -> dict[str, Any]:
 def begin(arguments: Arguments) -> int:
     """`run start`, `run resume`: one that is slow to start is waited for, and what it does meanwhile told."""
     runner, command = runner_of(arguments), arguments.command
-    done = _SAID[command]
-    assert isinstance(done, str)
+    done = "resumed {run_id} ({run_dir})" if command == "run.resume" else "started {run_id} ({run_dir})"
     try:
         overrides = _overrides(arguments)
         params = _typed(arguments) | {"overrides": overrides}
@@ -245,7 +244,8 @@ def begin(arguments: Arguments) -> int:
             if not (digest := agrees(error)):
                 raise
             result = runner.command(command, params | {"trust": digest})
-        say(done.format(**result))
+        said = done.format(**result) if result["run_id"] else ""
+        say("\n".join(part for part in (said, _queued_words(result)) if part))
         warn_without_effect(overrides, lambda: str(runner.status()["run"]["algorithm"]))
         return 0
     except (CommandFailedError, ServerUnreachableError) as error:
@@ -269,21 +269,50 @@ def begin(arguments: Arguments) -> int:
     return 0
 
 
+def _queued_words(result: dict[str, Any]) -> str:
+    """Say which runs wait in the queue now, and of which experiment they are."""
+    numbers = result.get("queued", [])
+    several = f"queued as {numbers[0]} to {numbers[-1]}" if len(numbers) > 1 else ""
+    waits = several or (f"queued as {numbers[0]}" if numbers else "")
+    experiment = f"experiment {result['experiment']}" if result.get("experiment") else ""
+    return "; ".join(part for part in (waits, experiment) if part)
+
+
+def hyper(arguments: Arguments) -> int:
+    """`hyper set`: other values of live settings for the run that goes on."""
+    runner, values = runner_of(arguments), _assigned(arguments.values, "hyper set")
+    say(_applied_words(runner.command("config.apply", {"keys": values})))
+    return 0
+
+
+def _applied_words(result: dict[str, Any]) -> str:
+    change = result["change"]
+    if change is None:
+        return f"it takes effect {_AS_SOON}"
+    words = (
+        f"{key} = {json.dumps(new)} (was {json.dumps(change['before'][key])})"
+        for key, new in change["after"].items()
+    )
+    return f"{', '.join(words)}: from update {change['update'] + 1:,} on"
+
+
 def _progress(words: str) -> None:
     say(words, sys.stderr)
 
 
 def _overrides(arguments: Arguments) -> dict[str, Any]:
     local = {} if arguments.local_clients is None else {"clients.local": arguments.local_clients}
-    if not arguments.assignments:
-        return local
+    return _assigned(arguments.assignments) | local if arguments.assignments else local
+
+
+def _assigned(assignments: Sequence[str], source: str = "--set") -> dict[str, Any]:
     from soulsgui.config.errors import ConfigError
     from soulsgui.config.parsing import parse_assignments
 
-    layer = parse_assignments(arguments.assignments)
+    layer = parse_assignments(assignments, source)
     if layer.problems:
         raise ConfigError(list(layer.problems))
-    return layer.values | local
+    return layer.values
 
 
 def _is_paused(status: dict[str, Any], client: str | None) -> bool:
@@ -295,6 +324,16 @@ def _is_paused(status: dict[str, Any], client: str | None) -> bool:
 def _tell_pause(arguments: Arguments, result: dict[str, Any]) -> str:
     held = "was paused already" if arguments.paused_before else "is paused"
     return f"the run {held}; go on with: soulsgui run continue" if result["done"] else f"it pauses {_AS_SOON}"
+
+
+def _tell_queue(arguments: Arguments, result: dict[str, Any]) -> str:
+    from soulsgui.runner.status_text import queue_rows
+
+    said = queue_rows(result["queue"]) or "No run waits."
+    if getattr(arguments, "as_json", False):
+        say_json(result["queue"])
+        return ""
+    return said
 
 
 def _tell_save(arguments: Arguments, result: dict[str, Any]) -> str:
@@ -394,9 +433,11 @@ def _job_words(job: Job) -> str:
 _CANCELLED = {"cancelled": "is cancelled", "done": "was done already", "failed": "had failed already"}
 
 _SAID: dict[str, str | Callable[[Arguments, dict[str, Any]], str]] = {
-    "run.start": "started {run_id} ({run_dir})",
-    "run.resume": "resumed {run_id} ({run_dir})",
     "run.stop": "stopped {run_id} ({run_dir})",
+    "run.queue.list": _tell_queue,
+    "run.queue.move": _tell_queue,
+    "run.queue.remove": _tell_queue,
+    "config.undo": lambda _, told: _applied_words(told),
     "run.pause": _tell_pause,
     "run.continue": lambda _, told: "the run goes on" if told["done"] else f"it goes on {_AS_SOON}",
     "checkpoint.save": _tell_save,

@@ -56,7 +56,7 @@ def serve(arguments: Arguments) -> int:
 
     with contextlib.suppress(SoulsGuiError):  # told by what starts the run
         warn_without_effect(overrides.values, algorithm)
-    asked = ("idle", "preset", "resume", "name", "from_checkpoint", "until_done", "as_json")
+    asked = ("idle", "preset", "resume", "name", "from_checkpoint", "seeds", "until_done", "as_json")
     trust = TRUST_ANY if arguments.trust else ""
     options = ServeOptions(overrides, trust=trust, **{name: getattr(arguments, name) for name in asked})
     try:

@@ -20,7 +20,16 @@ class Effect(StrEnum):
     NEW_RUN = "new run"
     RESUME = "new run or resume"
     """It does not make another experiment: a run that goes on may be given another value (`run.resume`)."""
+    NOW = "now"
+    """A run that goes on uses it from the next update on (`config.apply`)."""
+    NEXT_ROUND = "next round"
+    """The same, where updates are made after each round."""
     RESTART_RUNNER = "restart of the runner"
+
+    @property
+    def live(self) -> bool:
+        """Whether a run can be given another value while it goes on; clients are never told of those."""
+        return self in (Effect.NOW, Effect.NEXT_ROUND)
 
 
 def setting(

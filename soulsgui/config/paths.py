@@ -120,6 +120,7 @@ class RunFolder:
     run = Inside("run.json")  # what the runner knows of the run: name, note, state
     paused = Inside("paused")
     """There while the run is to rest: written by the runner, read by a trainer that begins."""
+    changes = Inside("changes.jsonl")  # settings that were changed while it went on, written by the trainer
     attempts = Inside("attempts.json")  # number of attempts begun, written by the trainer
     divergence = Inside("divergence.json")
     """That the training has diverged, while it is not overcome; written by the trainer."""

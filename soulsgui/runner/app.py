@@ -81,9 +81,10 @@ class Runner(BaseRunner):
         self._ending = False
         self._damaged: set[str] | None = None  # checkpoints, by their folders; None before the first look
 
-    async def open(self) -> bool:
+    async def open(self, holds_queue: bool = False) -> bool:
         """Start Redis and the control API, and take over what an earlier runner left; tell whether a run was.
 
+        With `holds_queue` no run of its queue begins before that is taken back (`RunManager.holds_queue`).
         Another runner of the data folder, a Redis that can't be started, or a port that is taken is an error.
         """
         try:
@@ -93,6 +94,7 @@ class Runner(BaseRunner):
             users = user_lines(invitations.hashes, self.settings.redis.prefix)
             server = await asyncio.to_thread(ensure_server, self.folders, self.settings.redis, users)
             self._connect(server, invitations)
+            self.run_manager.holds_queue = holds_queue
             # The port may be taken: known before anything is started or taken over.
             await self._listen(self.settings.control.port)
             await self.access.prepare()
@@ -110,6 +112,7 @@ class Runner(BaseRunner):
 
     async def close(self) -> None:
         """End the run, saved if it can be, every service, and the control API; nothing is left behind."""
+        self.run_manager.holds_queue = True
         try:
             if self.run_manager.run is not None:
                 await self.run_manager.stop(self.save_at_end, evaluate=False)
@@ -431,5 +434,6 @@ class Runner(BaseRunner):
             ],
             clients=self._clients(time.monotonic()) if with_clients else [],
             server=server,
+            queue=self.run_manager.queued(),
             allowed=self.permissions.of_all(self),
         )

@@ -55,13 +55,14 @@ class ServeOptions:
     trust: str = ""  # What that may execute here though it comes from elsewhere (`RunResumeParams.trust`)
     name: str = ""  # Name of a new run
     from_checkpoint: str = ""  # What it begins from
+    seeds: int = 1  # With how many seeds, one after another
     until_done: bool = False  # End when the run has reached its goal
     as_json: bool = False  # Print the summary as JSON, and nothing else, on standard output
 
     @property
     def start_params(self) -> RunStartParams:
         """How a new run begins."""
-        told = {name: getattr(self, name) for name in ("preset", "name", "from_checkpoint", "trust")}
+        told = {name: getattr(self, name) for name in ("preset", "name", "from_checkpoint", "seeds", "trust")}
         return RunStartParams(**told)
 
 
@@ -86,17 +87,19 @@ def serve(folders: Folders, options: ServeOptions) -> int:
 def _check(
     folders: Folders, options: ServeOptions, settings: Settings, resume: RunResumeParams | None
 ) -> None:
-    if options.idle and (options.resume or options.name or options.from_checkpoint or options.until_done):
+    new = options.name or options.from_checkpoint or options.seeds > 1
+    if options.idle and (options.resume or new or options.until_done):
         raise UsageError(
-            "--idle starts no run: it goes with none of --resume, --name, --from and --until-done.",
+            "--idle starts no run: it goes with none of --resume, --name, --from, --seeds and --until-done.",
             "Leave one of them out.",
         )
     if options.trust and not (options.resume or options.from_checkpoint):
         what = "--trust goes with --resume and --from: what begins here needs no question."
         raise UsageError(what, "Leave it out.")
-    if options.resume and (options.preset or options.name or options.from_checkpoint):
+    if options.resume and (options.preset or new):
         raise UsageError(
-            "--resume goes on with a run as it is configured: it goes with none of --preset, --name, --from.",
+            "--resume goes on with a run as it is configured: it goes with none of --preset, --name, --from, "
+            "--seeds.",
             "Leave one of them out.",
         )
     if resume is not None:
@@ -128,7 +131,7 @@ class _Headless:
         """Serve until the end."""
         runner = self._runner
         runner.obey_signals()
-        adopted = await runner.open()
+        adopted = await runner.open(holds_queue=not self._options.idle)
         shown = _StatusLine(runner, self._terminal, self._options.idle)
         line = asyncio.create_task(shown.keep_showing())
         try:
@@ -142,34 +145,44 @@ class _Headless:
                 await asyncio.gather(line, return_exceptions=True)
 
     async def _until_end(self, adopted: bool) -> None:
-        runner, options = self._runner, self._options
+        runner, options, manager = self._runner, self._options, self._runner.run_manager
         if adopted and not options.idle:
             logger.warning("the run of an earlier runner goes on as it was; no other one is started")
+        elif manager.queued() and self._resume is None and not options.idle:
+            logger.warning("the queue of an earlier runner goes on; no other run is started")
         elif not options.idle:
             await _first_of(self._start(), runner.closing.wait())
             if self._error is not None:
                 return
+        manager.holds_queue = False
         if options.until_done:
-            await _first_of(runner.run_manager.over.wait(), runner.closing.wait(), self._goal_out_of_reach())
+            await _first_of(self._all_over(), runner.closing.wait(), self._watch_goal())
         else:
             await runner.closing.wait()
 
-    async def _goal_out_of_reach(self) -> None:
-        """Return when nobody is left who plays, or who could say that the goal was reached."""
+    async def _all_over(self) -> None:
+        """Return when no run goes on, and none waits."""
+        manager = self._runner.run_manager
+        await manager.over.wait()
+        while manager.session is not None or manager.queued():
+            await asyncio.sleep(_GOAL_EVERY_S)
+
+    async def _watch_goal(self) -> None:
+        """End a run when nobody is left who plays, or who could say that the goal was reached."""
         runner = self._runner
         while True:
+            await asyncio.sleep(_GOAL_EVERY_S)
             session = runner.run_manager.session
+            if session is None or session.record.state == "starting":
+                continue  # what its services are was told of the run before
             states = {service.name: service.state for service in runner.supervisor.statuses()}
-            needed = session is not None and session.settings.stop.env_steps is None
+            needed = session.settings.stop.env_steps is None
             if needed and states.get(TELEMETRY) == "failed":
                 outcome = runner.supervisor.outcome_of(TELEMETRY)
                 words = outcome.words if outcome is not None else "failed"
                 await runner.run_manager.fail(f"Nobody watches the goal: telemetry {words}")
-                return
-            if why := nobody_plays(runner.supervisor.statuses(), lambda: runner.status().clients):
+            elif why := nobody_plays(runner.supervisor.statuses(), lambda: runner.status().clients):
                 await runner.run_manager.fail(why)
-                return
-            await asyncio.sleep(_GOAL_EVERY_S)
 
     async def _start(self) -> None:
         try:
@@ -202,6 +215,13 @@ class _Headless:
         # The newest run on disk may be one of long ago, which says nothing of this process.
         ours = record.id in manager.begun and record.state in ENDED_STATES
         found = summary(record, library) if ours else {}
+        # Of an experiment also those that an earlier runner has ended.
+        known = [library.record(run) for run in reversed(library.folders()) if run.run_id != record.id]
+        others = [
+            one for one in known if one.id in manager.begun or (one.experiment or "-") == record.experiment
+        ]
+        if found and record.experiment:
+            found["runs"] = [summary(one, library) for one in (*others, record)]
         if self._options.as_json:
             sys.stdout.write(json.dumps(found) + "\n")
         elif found:
@@ -210,7 +230,8 @@ class _Headless:
             return 0
         if found and manager.loss:
             sys.stderr.write(f"Its end is not saved: {printable(manager.loss)}\n")
-        return 0 if found and is_done(record, manager.loss) else 1
+        done = found and is_done(record, manager.loss) and all(is_done(one, "") for one in others)
+        return 0 if done else 1
 
 
 def nobody_plays(services: Sequence[ServiceStatus], clients: Callable[[], Sequence[ClientStatus]]) -> str:
@@ -288,6 +309,7 @@ def summary(record: RunRecord, library: Library) -> dict[str, Any]:
 
 
 _SUMMARY_FIELDS = (
-    "env_id", "algorithm", "agent", "seed", "env_steps", "episodes", "updates", "seconds", "mean_return",
-    "best_mean_return", "evaluation_return", "goal_judged_by", "reached", "rejected", "restarts",
+    "experiment", "env_id", "algorithm", "agent", "seed", "env_steps", "episodes", "updates", "seconds",
+    "mean_return", "best_mean_return", "evaluation_return", "goal_judged_by", "reached", "rejected",
+    "restarts",
 )  # fmt: skip

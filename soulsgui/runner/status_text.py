@@ -22,6 +22,7 @@ _LAST_COLUMN = 24
 """Characters that the last column, which says what is wrong, has before others are left out for it."""
 _LEAST_COLUMN = 8
 _SMALL_BYTES = 100_000
+_QUEUE_SHOWN = 10
 _LARGE_RETURN = 1e9  # clients may tell any
 _MINUTES_FROM_S = 99.95
 _WORTH_TELLING = 0.01
@@ -94,6 +95,10 @@ def status_text(status: Mapping[str, Any], width: int | None = None) -> str:
     if run["error"]:
         lines.append(f"  {printable(run['error'])}")
     lines = wrapped(lines, width)
+    if queue := status.get("queue"):
+        shown = queue_rows(queue[:_QUEUE_SHOWN], inner).split("\n")
+        more = [f"and {len(queue) - _QUEUE_SHOWN} more"] if len(queue) > _QUEUE_SHOWN else []
+        lines += ["Queue", *(f"  {line}" for line in (*shown, *more))]
     lines.append("Services")
     services = [_service_row(service) for service in status["services"]]
     lines += [f"  {line}" for line in _table(services, (), inner, _SPARE_OF_SERVICES)]
@@ -105,6 +110,24 @@ def status_text(status: Mapping[str, Any], width: int | None = None) -> str:
     memory = size_words(server["memory_bytes"]) + (f" of {size_words(limit)}" if limit else "")
     lines += wrapped([f"Server {server['url']}  {server['version']}  {memory}{state}"], width)
     return "\n".join(lines)
+
+
+def queue_rows(queue: Sequence[Mapping[str, Any]], width: int | None = None) -> str:
+    """Return the runs that wait (`QueuedRun` as plain data) as a table."""
+    rows = [
+        [
+            str(one["number"]),
+            one["name"],
+            one["env_id"],
+            _algorithm(one),
+            str(one["seed"]),
+            one["experiment"],
+            f"goes on with {one['run_id']}" if one["run_id"] else "",
+        ]
+        for one in queue
+    ]
+    heads = ("NUMBER", "NAME", "ENVIRONMENT", "ALGORITHM", "SEED", "EXPERIMENT", "")
+    return "\n".join(_table(rows, heads, width))
 
 
 def wrapped(lines: Sequence[str], width: int | None) -> list[str]:

@@ -15,9 +15,13 @@ from soulsgui.system import atomic_write, stop_signals
 from soulsgui.wire.messages.server_config import algorithm_name
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from matplotlib.axes import Axes
 
     from soulsgui.telemetry.export import Series
+
+    Curve = tuple[list[int], list[float]]
 
 NO_MATPLOTLIB = 3  # exit code when matplotlib is missing; telemetry.json is written all the same
 AHEAD = "--ahead"  # argument of a process that is started before it is needed
@@ -27,6 +31,7 @@ _CURVE, _FADED, _OLD = "#1f6fe0", "#a6c5f5", "#9aa3b0"
 _LOSS, _GOAL, _BEST = "#bf4d06", "#146c2e", "#b02a86"
 _SIZE_INCH = (10.0, 7.5)
 _DPI = 110
+_CURVE_POINTS = 100
 # Fixed margins: a computed layout would take as long as the drawing itself.
 _MARGINS = {"left": 0.085, "right": 0.98, "top": 0.93, "bottom": 0.115, "hspace": 0.1}
 
@@ -86,6 +91,37 @@ def draw(series: "Series") -> bytes:
     figure.legend(handles, labels, loc="lower center", ncols=6, frameon=False, fontsize=9)
     png = BytesIO()
     figure.savefig(png, format="png", pil_kwargs={"compress_level": 1})
+    return png.getvalue()
+
+
+def draw_experiments(curves: "Mapping[str, Sequence[Curve]]", title: str) -> bytes:
+    """Return as PNG the interquartile mean over the runs of each experiment along the steps.
+
+    A curve is the steps and the mean returns of one run; they are compared up to where the shortest ends.
+    """
+    import numpy as np
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    from soulsgui.telemetry.statistics import bootstrap_interval, interquartile_mean
+
+    figure = Figure(figsize=(9.0, 5.0), dpi=_DPI, layout="tight")
+    FigureCanvasAgg(figure)
+    panel = figure.subplots()
+    for name, runs in curves.items():
+        steps = np.linspace(max(x[0] for x, _ in runs), min(x[-1] for x, _ in runs), _CURVE_POINTS)
+        values = np.stack([np.interp(steps, x, y) for x, y in runs])
+        found = [bootstrap_interval(interquartile_mean, [column], resamples=500) for column in values.T]
+        (line,) = panel.plot(steps, [interquartile_mean([column]) for column in values.T], label=name)
+        low, high = np.transpose(found)
+        panel.fill_between(steps, low, high, color=line.get_color(), alpha=0.2, linewidth=0)
+    _dress(panel, {"attempts": []})
+    panel.set_xlabel("environment steps", color=_TEXT)
+    panel.set_ylabel("interquartile mean of the mean return", color=_TEXT)
+    panel.set_title(title, loc="left", color=_TEXT, fontsize=12, fontweight="bold")
+    panel.legend(frameon=False, fontsize=9)
+    png = BytesIO()
+    figure.savefig(png, format="png")
     return png.getvalue()
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import redis
 
+from soulsgui.config.errors import ConfigError
 from soulsgui.errors import CheckpointError
 from soulsgui.training.checkpoint_manager import CheckpointManager
 from soulsgui.wire.keys import Keys
@@ -51,7 +52,15 @@ class CommandHandler:
         logger.log(level, "asked to %s", f"{command.command} {what}".rstrip())
         try:
             result = self._carry_out(connection, command)
-        except (CheckpointError, KeyError, ValueError, TypeError, redis.RedisError, OSError) as error:
+        except (
+            CheckpointError,
+            ConfigError,
+            KeyError,
+            ValueError,
+            TypeError,
+            redis.RedisError,
+            OSError,
+        ) as error:
             self._answers.append(NodeAnswer(id=command.id, ok=False, error=str(error)))
         else:
             if result is not None:
@@ -87,6 +96,8 @@ class CommandHandler:
                 client = str(args.get("client", ""))
                 if not trainer.attempt.intake.release(client):
                     raise ValueError(f"{client} is not cut off")
+            case "configure":
+                return trainer.configure(dict(args["values"]), args.get("undoes") is True).model_dump()
             case "purge":
                 return {"transitions": trainer.learner.forget(str(args["client"]))}
             case unknown:

@@ -21,6 +21,7 @@ from soulsgui.wire.messages.node import NodeState
 from soulsgui.wire.messages.session import GreedyOrder
 
 if TYPE_CHECKING:  # the evaluator uses `Schedule`, and does without torch
+    from soulsgui.config.schema import Settings
     from soulsgui.training.attempt import Attempt
     from soulsgui.training.intake.sessions import Session
     from soulsgui.training.publisher import TrainingPosition
@@ -41,7 +42,7 @@ class Schedule:
     """When an evaluation is due: at the first new weights on or behind each multiple of `every` updates."""
 
     def __init__(self, every: int) -> None:
-        self._every = every
+        self.every = every
         self._seen: tuple[int, int] | None = None
 
     def due(self, attempt: int, update: int) -> bool:
@@ -49,7 +50,7 @@ class Schedule:
         before, self._seen = self._seen, (attempt, update)
         if before is None or before[0] != attempt:
             return False
-        return update // self._every > before[1] // self._every
+        return update // self.every > before[1] // self.every
 
 
 def next_in_turn(clients: Mapping[str, Session], last: str) -> Session | None:
@@ -104,7 +105,8 @@ class ClientEvaluations:
     def __init__(self, attempt: Attempt, update: int) -> None:
         settings = attempt.run.settings
         # In lockstep each client plays exactly its share.
-        self._every = 0 if settings.determinism == "lockstep" else settings.evaluates_every
+        self._in_step = settings.determinism == "lockstep"
+        self._every = 0 if self._in_step else settings.evaluates_every
         # None: the evaluator can play, or no client is there of whom it is known.
         self.asks: bool | None = None if self._every else False
         self._count = settings.evaluation.episodes
@@ -123,6 +125,11 @@ class ClientEvaluations:
         self._asked_last = ""
         self._counted = -1  # weights of the last evaluation that telemetry has counted
         self._next_look = self._looked_at = 0.0
+
+    def configure(self, settings: Settings) -> None:
+        """Ask as often, and for as many episodes, as live settings say now."""
+        self._every = 0 if self._in_step else settings.evaluates_every
+        self._schedule.every, self._count = max(self._every, 1), settings.evaluation.episodes
 
     def publishing(self, position: TrainingPosition, now: float) -> None:
         """Ask with the weights that are about to be published, when an evaluation is due."""

@@ -20,6 +20,7 @@ import torch
 
 from soulsgui.config.layers import ConfigLike, as_settings, load_run_settings
 from soulsgui.config.paths import RunFolder, default_folders
+from soulsgui.config.schema import public_values
 from soulsgui.errors import CheckpointError, CheckpointMisfitError, ServiceError, SoulsGuiError, error_words
 from soulsgui.policies.exploration import without_noise
 from soulsgui.rl.agents.base import Agent
@@ -39,6 +40,7 @@ from soulsgui.wire.beats import own_instance
 from soulsgui.wire.connection import AWAY, Address, Stopped
 from soulsgui.wire.keys import TRAINER
 from soulsgui.wire.manifest import MANIFEST, CheckpointKind, ScoredBy
+from soulsgui.wire.messages.live import LiveChange
 from soulsgui.wire.messages.metrics import AttemptRow
 from soulsgui.wire.messages.node import NodePhase, NodeState
 from soulsgui.wire.messages.server_config import algorithm_name
@@ -388,6 +390,26 @@ class TrainingNode(ABC):
             logger.info("goes on")
             self._paused = False
             self.training.status.wait_again()
+
+    def configure(self, values: dict[str, Any], undoes: bool = False) -> LiveChange:
+        """Take over other values of live settings, between two updates, and note that in the run's folder."""
+        training = self.training
+        before = public_values(training.settings)
+        settings = as_settings(training.settings, values)
+        change = LiveChange(
+            time=time.time(),
+            attempt=training.attempt,
+            update=self.agent.updates,
+            env_steps=training.env_steps,
+            before={key: before[key] for key in values},
+            after=values,
+            undoes=undoes,
+        )
+        change.append_to(training.folder.changes)
+        training.settings = settings
+        self.learner.configure(settings)
+        logger.info("from update %d on: %s", change.update + 1, values)
+        return change
 
     def snapshot(
         self,

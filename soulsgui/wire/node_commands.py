@@ -13,7 +13,9 @@ from pydantic import Field
 from soulsgui.wire.keys import Keys
 from soulsgui.wire.messages.base import Message
 
-CommandName = Literal["save", "rest", "release", "purge", "stop", "hold", "wait", "cut", "pause", "continue"]
+CommandName = Literal[
+    "save", "rest", "release", "purge", "stop", "hold", "wait", "cut", "pause", "continue", "configure"
+]
 _FIELD = b"m"
 _ANSWERS_KEPT = 1000
 
@@ -28,7 +30,8 @@ class NodeCommand(Message):
     more for `seconds`, unless it is said again; `cut` takes nothing of `client` any more, for a `reason`, and
     takes what it has sent off the server. `pause` lets the node take nothing in, grant nothing and train no
     more, but keep everything and obey, until `continue`; `wait` does so for `seconds`, unless it is said
-    again, and tells `why`.
+    again, and tells `why`. `configure` takes over `values` of settings, by dotted key, whose effect is live,
+    notes that as a `LiveChange`, which `undoes` another one or not, and answers it.
     """
 
     id: str = Field(default_factory=lambda: uuid.uuid4().hex)

@@ -1,7 +1,8 @@
 """Stands for the services of a run: quick to start, obedient, with the real messages on the real server.
 
 Files in the run's folder steer it: `crash` (the trainer exits at once), `deaf` (it does not stop when asked
-to), `verdict.json` (what telemetry says), `says.json` (what else the trainer says).
+to), `refuses` (it takes no settings over), `verdict.json` (what telemetry says), `says.json` (what else the
+trainer says).
 """
 
 import _thread
@@ -25,6 +26,7 @@ from soulsgui.wire.connection import Address, connect
 from soulsgui.wire.keys import Keys
 from soulsgui.wire.messages.base import Instance
 from soulsgui.wire.messages.heartbeat import EXPIRY_S, Answer, Heartbeat
+from soulsgui.wire.messages.live import LiveChange, read_changes
 from soulsgui.wire.messages.metrics import ROW_FIELD, UpdateRow
 from soulsgui.wire.messages.node import NodeState, Verdict
 from soulsgui.wire.messages.session import Wish
@@ -119,6 +121,22 @@ class Program:
             return NodeAnswer(id=command.id, ok=True)
         if command.command in ("rest", "release", "hold"):
             return NodeAnswer(id=command.id, ok=True)
+        if command.command == "configure":
+            if (self.run.root / "refuses").exists():
+                return NodeAnswer(id=command.id, ok=False, error="the disk is full")
+            values = command.args["values"]
+            known = {"ppo.learning_rate": 1e-3, "evaluation.episodes": 10}
+            for one in read_changes(self.run.changes):
+                known |= one.after
+            about = {"time": time.time(), "attempt": 1, "update": self.tick, "env_steps": self.steps}
+            change = LiveChange(
+                **about,
+                before={key: known[key] for key in values},
+                after=values,
+                undoes=command.args["undoes"],
+            )
+            change.append_to(self.run.changes)
+            return NodeAnswer(id=command.id, ok=True, result=change.model_dump())
         if command.command == "purge":
             return NodeAnswer(id=command.id, ok=True, result={"transitions": 7})
         kind = command.args.get("kind", "current")

@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from soulsgui.config.declaring import Fraction, Scheduled, Section, Within, setting
+from soulsgui.config.declaring import Effect, Fraction, Scheduled, Section, Within, setting
 
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
 Bound = Annotated[float, Field(gt=0, le=1e15)]
@@ -45,6 +45,7 @@ def _replay_ratio(default: float, remark: str = "") -> Any:
         default,
         "How often each transition is drawn, on average: transitions drawn by transitions taken in. "
         f"{remark}Above it the learner waits for samples, below it the clients wait for the learner.",
+        effect=Effect.NOW,
     )
 
 
@@ -104,6 +105,7 @@ class PPOSettings(Section):
         1e-3,
         "Step size of the optimiser (Adam): a number, or a schedule such as {schedule: linear, from: 0.001, "
         "to: 0}, over `stop.env_steps` or, with `over: 50000`, so many environment steps.",
+        effect=Effect.NEXT_ROUND,
     )
     adam_beta1: Annotated[float, Field(ge=0, lt=1)] = setting(
         0.9, "Part of its momentum that the optimiser (Adam) keeps at each step."
@@ -118,11 +120,16 @@ class PPOSettings(Section):
         0.2,
         "How far the probability ratio may move away from 1 before its gradient is cut off: a number, or a "
         "schedule.",
+        effect=Effect.NEXT_ROUND,
     )
     entropy_coef: Annotated[Scheduled, Within(ge=0, le=10)] = setting(
-        0.0, "Reward for an undecided policy, 0 switches it off: a number, or a schedule."
+        0.0,
+        "Reward for an undecided policy, 0 switches it off: a number, or a schedule.",
+        effect=Effect.NEXT_ROUND,
     )
-    value_coef: Annotated[float, Field(gt=0, le=100)] = setting(1.0, "Weight of the value loss.")
+    value_coef: Annotated[float, Field(gt=0, le=100)] = setting(
+        1.0, "Weight of the value loss.", effect=Effect.NEXT_ROUND
+    )
     value_clip: OptionalBound = setting(
         None,
         "Limit on the change of the value estimate per update; empty switches it off "
@@ -140,7 +147,9 @@ class PPOSettings(Section):
         "section 3.3: to be tried).",
     )
     max_grad_norm: OptionalBound = setting(
-        0.5, "Gradients longer than this are shortened to it; empty leaves them as they are."
+        0.5,
+        "Gradients longer than this are shortened to it; empty leaves them as they are.",
+        effect=Effect.NEXT_ROUND,
     )
     normalize_advantage: Literal["none", "minibatch", "round"] = setting(
         "round",
@@ -151,7 +160,9 @@ class PPOSettings(Section):
         True, "Compute advantages anew before each pass instead of once per round."
     )
     target_kl: Annotated[float | None, Field(gt=0)] = setting(
-        None, "Stop the passes of a round early when the policy has moved this far; empty switches it off."
+        None,
+        "Stop the passes of a round early when the policy has moved this far; empty switches it off.",
+        effect=Effect.NEXT_ROUND,
     )
     round_timeout: Annotated[float, Field(gt=0, le=86_400)] = setting(
         30.0,
@@ -211,7 +222,9 @@ class DQNSettings(Section):
     )
     gamma: Fraction = _gamma()
     learning_rate: Rate = setting(
-        5e-4, "Step size of the optimiser (Adam): a number, or a schedule as for `ppo.learning_rate`."
+        5e-4,
+        "Step size of the optimiser (Adam): a number, or a schedule as for `ppo.learning_rate`.",
+        effect=Effect.NOW,
     )
     batch_size: Count = _batch_size(128)
     buffer_size: BufferSize = _buffer_size(100_000)
@@ -269,6 +282,7 @@ class DQNSettings(Section):
         {"schedule": "linear", "from": 0.4, "to": 1.0, "over": 100_000},
         "How much of the bias of prioritised replay the weights of samples undo: 0 nothing, 1 all. A number, "
         "or a schedule.",
+        effect=Effect.NOW,
     )
     sequence_length: Annotated[int, Field(ge=2, le=10_000)] = setting(
         20,
@@ -287,7 +301,7 @@ class DQNSettings(Section):
         "Of `dqn.agent` r2d2: how much the largest surprise in a sequence counts for its priority; the rest "
         "is their mean.",
     )
-    max_grad_norm: Bound = setting(10.0, "Gradients longer than this are shortened to it.")
+    max_grad_norm: Bound = setting(10.0, "Gradients longer than this are shortened to it.", effect=Effect.NOW)
     exploration: Literal["epsilon", "ladder", "boltzmann", "noisy"] = setting(
         "epsilon",
         "How clients explore: by random actions (epsilon), fewer of them in each environment than in the one "
@@ -299,6 +313,7 @@ class DQNSettings(Section):
         "Probability of a random action: a number, or a schedule. {schedule: exponential, from: 1, to: 0.01, "
         "over: 10000} and {schedule: piecewise, points: [[0, 1], [5000, 0.1], [20000, 0.01]]} are others. "
         "With noise in the weights, 0 leaves exploration to it alone.",
+        effect=Effect.NOW,
     )
     ladder_exponent: Annotated[float, Field(ge=0, le=100)] = setting(
         7.0,
@@ -309,6 +324,7 @@ class DQNSettings(Section):
         {"schedule": "linear", "from": 1.0, "to": 0.05, "over": 10_000},
         "Of `dqn.exploration` boltzmann: actions whose values lie this far apart are taken 2.7 to 1. A "
         "number, or a schedule.",
+        effect=Effect.NOW,
     )
     noisy_sigma: Annotated[float, Field(gt=0, le=10)] = setting(
         0.5, "Of `dqn.exploration` noisy: how large the noise in the weights is at first."
@@ -331,6 +347,7 @@ class SACSettings(Section):
         3e-4,
         "Step size of the optimiser (Adam), for actor, critics and temperature alike: a number, or a "
         "schedule as for `ppo.learning_rate`.",
+        effect=Effect.NOW,
     )
     batch_size: Count = _batch_size(256)
     buffer_size: BufferSize = _buffer_size(1_000_000)
@@ -413,19 +430,26 @@ class VTraceSettings(Section):
         4, "Gradient steps on each batch, the targets computed anew for each.", unit="steps"
     )
     learning_rate: Rate = setting(
-        1e-3, "Step size of the optimiser (Adam): a number, or a schedule as for `ppo.learning_rate`."
+        1e-3,
+        "Step size of the optimiser (Adam): a number, or a schedule as for `ppo.learning_rate`.",
+        effect=Effect.NOW,
     )
     clip: Annotated[Scheduled | None, Within(gt=0, le=10)] = setting(
         0.2,
         "How far the probability ratio to the policy that played may move away from 1 before its gradient "
         "is cut off, as in PPO (APPO): a number, or a schedule; empty for the plain policy gradient of "
         "IMPALA.",
+        effect=Effect.NOW,
     )
     entropy_coef: Annotated[Scheduled, Within(ge=0, le=10)] = setting(
-        0.01, "Reward for an undecided policy, 0 switches it off: a number, or a schedule."
+        0.01,
+        "Reward for an undecided policy, 0 switches it off: a number, or a schedule.",
+        effect=Effect.NOW,
     )
-    value_coef: Annotated[float, Field(gt=0, le=100)] = setting(0.5, "Weight of the value loss.")
-    max_grad_norm: Bound = setting(0.5, "Gradients longer than this are shortened to it.")
+    value_coef: Annotated[float, Field(gt=0, le=100)] = setting(
+        0.5, "Weight of the value loss.", effect=Effect.NOW
+    )
+    max_grad_norm: Bound = setting(0.5, "Gradients longer than this are shortened to it.", effect=Effect.NOW)
     normalize_advantage: bool = setting(
         True, "Scale the advantages of each gradient step to mean 0 and deviation 1."
     )

@@ -44,12 +44,14 @@ class EvaluationSettings(Section):
         + ", and never more than a tenth of the time. 0 switches evaluations off: goal and best model "
         "then go by training episodes alone, where chance has a part.",
         unit="updates",
+        effect=Effect.NOW,
     )
     episodes: Annotated[int, Field(ge=1, le=10_000)] = setting(
         10,
         "Episodes of each evaluation; they begin from the same seeds every time, unless a client plays them "
         "because the server can't make the environment.",
         unit="episodes",
+        effect=Effect.NOW,
     )
     max_steps: Annotated[int, Field(ge=1, le=1_000_000_000)] = setting(
         10_000,

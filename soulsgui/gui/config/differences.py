@@ -118,11 +118,15 @@ def effect_sentence(keys: Iterable[str]) -> str:
     effects: dict[str, list[str]] = {}
     for info in told:
         # What is saved here a run that is resumed does not look at.
-        effect = Effect.NEW_RUN if info.effect is Effect.RESUME else info.effect
+        effect = Effect.RESTART_RUNNER if info.effect is Effect.RESTART_RUNNER else Effect.NEW_RUN
         effects.setdefault(effect_words(effect)[0], []).append(info.key)
     sentences = [f"Takes effect with a {effect}: {', '.join(names)}." for effect, names in effects.items()]
-    if later := [info.key for info in told if info.effect is Effect.RESUME]:
-        sentences.append(f"A run that goes on takes it by `soulsgui run resume --set`: {', '.join(later)}.")
+    for command, keys in (
+        ("run resume --set", [info.key for info in told if info.effect is Effect.RESUME]),
+        ("hyper set", [info.key for info in told if info.effect.live]),
+    ):
+        if keys:
+            sentences.append(f"A run that goes on takes it by `soulsgui {command}`: {', '.join(keys)}.")
     return " ".join(sentences)
 
 

@@ -167,6 +167,8 @@ def effect_words(effect: Effect) -> tuple[str, Tone]:
     return {
         Effect.NEW_RUN: ("new run", Tone.IDLE),
         Effect.RESUME: ("new run or resume", Tone.IDLE),
+        Effect.NOW: ("now", Tone.IDLE),
+        Effect.NEXT_ROUND: ("next round", Tone.IDLE),
         Effect.RESTART_RUNNER: ("server restart", Tone.WARNING),
     }[effect]
 
@@ -194,9 +196,12 @@ class SettingRow(QWidget):
         self._title.setBuddy(self.editor)
         words, tone = effect_words(spec.info.effect)
         badge = Badge(words, tone, self)
-        by_command = f"A run that goes on takes another value by:\nsoulsgui run resume --set {spec.key}=VALUE"
-        resumed = spec.info.effect is Effect.RESUME
-        set_tip(badge, f"When a change takes effect{f'. {by_command}' if resumed else ''}")
+        effect = spec.info.effect
+        command = "hyper set" if effect.live else "run resume --set"
+        by_command = f". A run that goes on takes another value by:\nsoulsgui {command} {spec.key}=VALUE"
+        set_tip(
+            badge, f"When a change takes effect{by_command if effect.live or effect is Effect.RESUME else ''}"
+        )
         self._unit = muted(Label(spec.info.unit, self))
         self.reset = QPushButton("Reset", self)
         self.reset.setProperty("role", "flat")

@@ -25,7 +25,7 @@ class OwnAgent:
     compiled_loss = None
 
     def __init__(self, agent: SyncModel, run: TrainingRun) -> None:
-        self.agent = agent
+        self.agent, self.settings = agent, run.settings
         self.updates = agent.model_info()[0]
         self.sample_rng = np.random.default_rng(run.settings.seed)
         self.rewards = Rewards(run.settings.normalize)

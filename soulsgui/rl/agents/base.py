@@ -8,6 +8,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from soulsgui.config.schema import Settings
 from soulsgui.errors import CheckpointError, ServiceError
 from soulsgui.experience.frame_stacks import Observations
 from soulsgui.policies.exploration import Moment
@@ -19,9 +20,13 @@ from soulsgui.rl.optimiser import Adam, FlatParameters
 
 
 class Agent(Protocol):
-    """A learner without any process around it; `updates` are those so far."""
+    """A learner without any process around it; `updates` are those so far.
+
+    What of its `settings` is live is looked at anew in each update.
+    """
 
     updates: int
+    settings: Settings
 
     def policy_spec(self) -> dict[str, Any]:
         """Return what a client needs to build the policy, as JSON-able data."""

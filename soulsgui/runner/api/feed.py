@@ -17,6 +17,7 @@ from soulsgui.wire.messages.metrics import Row
 MAX_MESSAGES = 2000
 MAX_BYTES = 8 * 2**20
 _BATCH = 64
+_TOLD = control.StatusChange.model_fields.keys() & control.Status.model_fields.keys()
 
 
 class FeedBuffer:
@@ -93,13 +94,13 @@ class FeedPublisher:
         self._refreshed_at = float("-inf")
 
     def status(self, status: control.Status, now: float) -> None:
-        """Publish run, services and server where they changed; what time alone moves, once a second."""
+        """Publish run, services, server and queue where they changed; what time moves, once a second."""
         steady = _steady(status)
         refresh = bool(status.services) and now - self._refreshed_at >= 1.0
         if steady != self._status or refresh:
             self._status = steady
             self._refreshed_at = now
-            told = {name: getattr(status, name) for name in ("run", "services", "server", "allowed")}
+            told = {name: getattr(status, name) for name in _TOLD}
             self._feed.push(control.StatusChange, **told)
 
     def clients(self, clients: list[control.ClientStatus]) -> None:
@@ -133,7 +134,7 @@ def _steady(status: control.Status) -> tuple[Any, ...]:
     server = status.server.model_copy(update={"memory_bytes": 0, "disk_free_bytes": 0})
     moving = {"uptime_s": None, "cpu_percent": None, "memory_bytes": None, "restart_in_s": None}
     services = [service.model_copy(update=moving) for service in status.services]
-    return run, services, server, status.allowed
+    return run, services, server, status.queue, status.allowed
 
 
 def _moved(client: control.ClientStatus, older: control.ClientStatus) -> bool:

@@ -9,7 +9,7 @@ from soulsgui.config.paths import RunFolder
 from soulsgui.config.schema import public_values
 from soulsgui.process import own_command
 from soulsgui.runner.api.jobs import RunningJob
-from soulsgui.runner.api.run_commands import check_redis, check_save
+from soulsgui.runner.api.run_commands import check_redis, check_trainer
 from soulsgui.runner.api.server import Check, Handler
 from soulsgui.runner.refusal import Refused
 from soulsgui.runner.run.checkpoints import Checkpoints
@@ -20,23 +20,24 @@ from soulsgui.wire.control import ErrorCode
 
 if TYPE_CHECKING:
     from soulsgui.runner.app import Runner
-    from soulsgui.runner.run.record import RunRecord
 
 
 async def _list_runs(runner: "Runner", params: control.RunsListParams) -> control.RunList:
     if params.trashed:
         return control.RunList(runs=await asyncio.to_thread(runner.bin.runs.summaries, None))
-    runs = await asyncio.to_thread(runner.library.summaries, _active(runner))
+    runs = await asyncio.to_thread(runner.library.summaries, runner.run_manager.active)
     return control.RunList(runs=[_with_allowed(runner, run) for run in runs])
 
 
 async def _told(runner: "Runner", run: RunFolder) -> control.RunSummary:
-    return _with_allowed(runner, await asyncio.to_thread(runner.library.summary, run, _active(runner)))
+    return _with_allowed(
+        runner, await asyncio.to_thread(runner.library.summary, run, runner.run_manager.active)
+    )
 
 
 def _with_allowed(runner: "Runner", run: control.RunSummary) -> control.RunSummary:
     """Return a run with why `run.resume` would be refused, but for what its settings tell."""
-    active, why = _active(runner), ""
+    active, why = runner.run_manager.active, ""
     try:
         refuse_without_torch()
         check_redis(runner)
@@ -45,10 +46,6 @@ def _with_allowed(runner: "Runner", run: control.RunSummary) -> control.RunSumma
     except Refused as refused:
         why = refused.message
     return run.model_copy(update={"allowed": {"run.resume": why}})
-
-
-def _active(runner: "Runner") -> "RunRecord | None":
-    return runner.run_manager.record if runner.run_manager.run is not None else None
 
 
 async def _show_run(runner: "Runner", params: control.RunParams) -> control.RunDetails:
@@ -203,4 +200,4 @@ HANDLERS: dict[str, Handler] = {
     "checkpoint.restore": _restore_checkpoint,
     "checkpoint.purge": _purge_checkpoints,
 }
-CHECKS: dict[str, Check] = {"checkpoint.load": check_save}
+CHECKS: dict[str, Check] = {"checkpoint.load": check_trainer}

@@ -11,6 +11,7 @@ from soulsgui.runner import settings_file
 from soulsgui.runner.api.server import Check, Handler
 from soulsgui.runner.refusal import Refused, no_run
 from soulsgui.runner.run.agreed import AgreedRuns
+from soulsgui.runner.run.experiments import compare, experiments, find
 from soulsgui.runner.run.library import log_lines, log_paths, refuse_unknown
 from soulsgui.runner.run.start import refuse_without_torch, resumption
 from soulsgui.runner.server.bus import ANSWER_LIMIT_S
@@ -19,6 +20,7 @@ from soulsgui.telemetry.store import query_history
 from soulsgui.wire import control
 from soulsgui.wire.control import ErrorCode
 from soulsgui.wire.keys import TRAINER
+from soulsgui.wire.messages.live import read_changes
 from soulsgui.wire.node_commands import NodeCommand
 
 if TYPE_CHECKING:
@@ -76,7 +78,7 @@ async def _local_clients(runner: "Runner", params: control.LocalClientsParams) -
 
 
 async def _start(runner: "Runner", params: control.RunStartParams) -> control.RunPlace:
-    return _place(await runner.run_manager.start(params))
+    return await runner.run_manager.start(params)
 
 
 async def _resume(runner: "Runner", params: control.RunResumeParams) -> control.RunPlace:
@@ -89,6 +91,24 @@ async def _stop(runner: "Runner", _params: control.Empty) -> control.RunPlace:
 
 def _place(run: "RunFolder") -> control.RunPlace:
     return control.RunPlace(run_id=run.run_id, run_dir=str(run.root))
+
+
+async def _list_queue(runner: "Runner", _params: control.Empty) -> control.RunQueued:
+    return control.RunQueued(queue=runner.run_manager.queued())
+
+
+async def _move_queued(runner: "Runner", params: control.QueueMoveParams) -> control.RunQueued:
+    runner.run_manager.queue.move(params.number, params.place, _active_id(runner))
+    return control.RunQueued(queue=runner.run_manager.queued())
+
+
+async def _remove_queued(runner: "Runner", params: control.QueueRemoveParams) -> control.RunQueued:
+    runner.run_manager.queue.remove(params.which, _active_id(runner))
+    return control.RunQueued(queue=runner.run_manager.queued())
+
+
+def _active_id(runner: "Runner") -> str:
+    return runner.run_manager.run.run_id if runner.run_manager.run is not None else ""
 
 
 async def _pause(runner: "Runner", _params: control.Empty) -> control.Done:
@@ -125,16 +145,16 @@ def check_redis(runner: "Runner") -> None:
         raise Refused(ErrorCode.NOT_NOW, "Redis is down.", "Look at its log: soulsgui logs redis")
 
 
-def check_save(runner: "Runner", _params: control.Params) -> None:
+def _check_save(runner: "Runner", params: control.Params) -> None:
+    check_trainer(runner, params, ", so there is nothing to save")
+
+
+def check_trainer(runner: "Runner", _params: control.Params, hence: str = "") -> None:
     """Raise why nothing can be asked of the trainer of a run now."""
     runner.run_manager.not_ending()
     check_redis(runner)
     if not runner.supervisor.running(TRAINER):
-        raise Refused(
-            ErrorCode.NOT_NOW,
-            "The trainer is not up, so there is nothing to save.",
-            "Try again when it is.",
-        )
+        raise Refused(ErrorCode.NOT_NOW, f"The trainer is not up{hence}.", "Try again when it is.")
 
 
 def _check_start(runner: "Runner", params: control.RunStartParams) -> None:
@@ -189,6 +209,24 @@ async def _cancel_job(runner: "Runner", params: control.JobParams) -> control.Jo
     return control.JobTold(job=await runner.jobs.cancel(params.job))
 
 
+async def _experiments(runner: "Runner", score: control.ScoreName) -> list[control.Experiment]:
+    runs = await asyncio.to_thread(runner.library.summaries, runner.run_manager.active)
+    return await asyncio.to_thread(experiments, runs, runner.run_manager.queued(), score)
+
+
+async def _list_experiments(runner: "Runner", params: control.ExperimentsParams) -> control.ExperimentList:
+    return control.ExperimentList(experiments=await _experiments(runner, params.score))
+
+
+async def _show_experiment(runner: "Runner", params: control.ExperimentParams) -> control.Experiment:
+    return find(await _experiments(runner, params.score), params.experiment)
+
+
+async def _compare_experiments(runner: "Runner", params: control.CompareParams) -> control.Comparison:
+    found = await _experiments(runner, params.score)
+    return await asyncio.to_thread(compare, [find(found, name) for name in params.experiments])
+
+
 async def _query(runner: "Runner", params: control.HistoryQueryParams) -> control.History:
     run = runner.library.find(params.run)
     found = await asyncio.to_thread(query_history, run.store, params)
@@ -216,11 +254,12 @@ async def audit(runner: "BaseRunner", params: control.HistoryAuditParams) -> con
 async def _get_config(runner: "Runner", params: control.ConfigGetParams) -> control.ConfigValues:
     session = runner.run_manager.session
     running = public_values(session.settings) if session is not None else {}
-    told: dict[str, Any] = {}
+    told: dict[str, Any] = {"changes": read_changes(session.run.changes)} if session is not None else {}
     if params.run:
         run = runner.library.find(params.run)
         settings = await asyncio.to_thread(runner.library.settings, run)
         told = {"run": public_values(settings), "asks": AgreedRuns(runner.folders).asks(settings)}
+        told["changes"] = await asyncio.to_thread(read_changes, run.changes)
     values = await asyncio.to_thread(settings_file.values, runner.folders, running)
     return values.model_copy(update=told)
 
@@ -233,6 +272,14 @@ async def _check_config(runner: "Runner", params: control.ConfigCheckParams) -> 
 
 async def _save_config(runner: "Runner", params: control.ConfigSaveParams) -> control.SavedConfig:
     return control.SavedConfig(**await asyncio.to_thread(settings_file.save, runner.folders, params))
+
+
+async def _apply(runner: "Runner", params: control.ConfigApplyParams) -> control.Applied:
+    return control.Applied(change=await runner.run_manager.apply(params.keys))
+
+
+async def _undo(runner: "Runner", _params: control.Empty) -> control.Applied:
+    return control.Applied(change=await runner.run_manager.undo())
 
 
 async def _presets(_runner: "Runner", _params: control.Empty) -> control.PresetList:
@@ -249,9 +296,15 @@ HANDLERS: dict[str, Handler] = {
     "run.start": _start,
     "run.resume": _resume,
     "run.stop": _stop,
+    "run.queue.list": _list_queue,
+    "run.queue.move": _move_queued,
+    "run.queue.remove": _remove_queued,
     "run.pause": _pause,
     "run.continue": _go_on,
     "checkpoint.save": _quicksave,
+    "experiments.list": _list_experiments,
+    "experiments.show": _show_experiment,
+    "experiments.compare": _compare_experiments,
     "history.query": _query,
     "history.logs": _logs,
     "history.events": events,
@@ -261,6 +314,8 @@ HANDLERS: dict[str, Handler] = {
     "config.get": _get_config,
     "config.check": _check_config,
     "config.save": _save_config,
+    "config.apply": _apply,
+    "config.undo": _undo,
     "config.presets": _presets,
 }
 CHECKS: dict[str, Check] = {
@@ -273,5 +328,7 @@ CHECKS: dict[str, Check] = {
     "run.stop": _check_run,
     "run.pause": _check_not_ending,
     "run.continue": lambda runner, _params: runner.run_manager.not_ending().check_paused(),
-    "checkpoint.save": check_save,
+    "checkpoint.save": _check_save,
+    "config.apply": check_trainer,
+    "config.undo": check_trainer,
 }

@@ -55,9 +55,7 @@ class Library:
     def create(self, name: str, wall_time: float) -> RunFolder:
         """Make the folder of a new run; the user's name for it may be empty."""
         self.root.mkdir(parents=True, exist_ok=True)
-        stamp = time.strftime("%Y-%m-%d_%H-%M-%S", time.localtime(wall_time))
-        slug = re.sub(r"[^A-Za-z0-9.-]+", "-", name).strip("-.")[:_NAME_LENGTH]
-        base = f"{stamp}_{slug}" if slug else stamp
+        base = run_stem(name, wall_time)
         for number in range(1, 1000):
             path = self.root / (base if number == 1 else f"{base}-{number}")
             try:
@@ -235,6 +233,13 @@ def _newest(library: Library, run: RunFolder) -> Path:
         why = f"none of its checkpoints is whole: {found[0].error}" if found else "it has no checkpoint yet"
         raise CheckpointError(f"Run {run.run_id} can't be evaluated: {why}.", "See: soulsgui runs list")
     return Path(max(whole, key=lambda info: (info.attempt, info.updates, info.created)).path)
+
+
+def run_stem(name: str, wall_time: float) -> str:
+    """Return the beginning of an id: the time, and what a name has that a folder may be called."""
+    stamp = time.strftime("%Y-%m-%d_%H-%M-%S", time.localtime(wall_time))
+    slug = re.sub(r"[^A-Za-z0-9.-]+", "-", name).strip("-.")[:_NAME_LENGTH]
+    return f"{stamp}_{slug}" if slug else stamp
 
 
 def _has_record(run: RunFolder) -> bool:

@@ -1,19 +1,21 @@
-"""Begins, resumes, takes over and ends the runs of a server: one at a time."""
+"""Begins, resumes, takes over and ends the runs of a server: one at a time, those of the queue in turn."""
 
 import asyncio
 import logging
 import time
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Mapping
+from pathlib import Path
 from typing import Any
 
 from soulsgui.config.errors import ConfigError
 from soulsgui.config.parsing import Layer
 from soulsgui.config.paths import Folders, RunFolder
 from soulsgui.config.schema import Settings
-from soulsgui.errors import ServiceError
+from soulsgui.errors import ServiceError, SoulsGuiError
 from soulsgui.runner.refusal import Refused, no_run
-from soulsgui.runner.run.agreed import AgreedRuns
+from soulsgui.runner.run.agreed import AgreedRuns, RunNotAgreedError
 from soulsgui.runner.run.library import Library
+from soulsgui.runner.run.queue import QueueEntry, RunQueue
 from soulsgui.runner.run.record import ActiveRun, Reached, RunRecord, interrupted
 from soulsgui.runner.run.services import READY_LIMIT_S, RunContext
 from soulsgui.runner.run.session import RunSession
@@ -27,7 +29,8 @@ from soulsgui.runner.run.start import (
     resumption,
 )
 from soulsgui.system import atomic_write, read_small
-from soulsgui.wire.control import ErrorCode, RunResumeParams, RunStartParams
+from soulsgui.wire.control import ErrorCode, QueuedRun, RunPlace, RunResumeParams, RunStartParams
+from soulsgui.wire.messages.live import LiveChange, read_changes, undoable
 from soulsgui.wire.messages.node import NodeState
 
 logger = logging.getLogger(__name__)
@@ -35,7 +38,9 @@ logger = logging.getLogger(__name__)
 OPEN_LIMIT_S = 30.0  # with `READY_LIMIT_S` less than a command may take
 
 _ACTIVE_FILE = "active_run.json"
+_QUEUE_FILE = "run_queue.json"
 _WRITE_AGAIN_S = 5.0
+_QUEUE_AGAIN_S = 60.0
 
 
 def remember_active(folders: Folders, active: ActiveRun | None) -> None:
@@ -70,12 +75,18 @@ class RunManager:
         # What of the run that ended last no checkpoint holds, in words; empty when everything is saved.
         self.loss = ""
         self.begun: set[str] = set()  # Ids of the runs that were begun, resumed or taken over here
+        self.queue = RunQueue(context.folders.server / _QUEUE_FILE)
+        self.holds_queue = False  # Whether no run of the queue begins by itself: the server begins or ends
+        context.events.tell_loss(self.queue.loss and f"The queue of runs is lost: {self.queue.loss}")
         self._context = context
         self._base = base
         self._last: RunRecord = context.library.last_record()
         self._owed: RunSession | None = None
         self._owed_at = float("-inf")
         self._opening: asyncio.Task[None] | None = None
+        self._replacing = 0  # How many wait for the end of the run that goes on, to begin another
+        self._advancing: asyncio.Task[None] | None = None
+        self._queue_due = float("-inf")
         self._changing = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -83,6 +94,11 @@ class RunManager:
     def record(self) -> RunRecord:
         """The run that goes on, or the last one."""
         return self.session.record if self.session is not None else self._last
+
+    @property
+    def active(self) -> RunRecord | None:
+        """The record of the run that goes on, None when there is none."""
+        return self.session.record if self.session is not None else None
 
     @property
     def run(self) -> RunFolder | None:
@@ -94,6 +110,11 @@ class RunManager:
         """Whether something is about to change that somebody waits for."""
         session = self.session
         return session is not None and (bool(session.ending) or session.record.state == "starting")
+
+    def queued(self) -> list[QueuedRun]:
+        """Return the runs that wait for their turn, in order."""
+        active = self.session.run.run_id if self.session is not None else ""
+        return [QueuedRun.model_validate(one.model_dump()) for one in self.queue.waiting(active)]
 
     def node(self, name: str) -> NodeState | None:
         """Return the newest state of a node of the active run, or of the last one."""
@@ -129,17 +150,35 @@ class RunManager:
             # Only that runner would read it.
             logger.exception("which run goes on can't be written down")
 
-    async def start(self, params: RunStartParams) -> RunFolder:
-        """Begin a new run and return it once it is ready to train."""
+    async def start(self, params: RunStartParams) -> RunPlace:
+        """Begin a new run and return once it is ready to train, or waits in the queue.
+
+        Of several seeds the first begins; the others wait.
+        """
         refuse_without_torch()
         library, folders = self._context.library, self._context.folders
         begins = beginning(folders, library, params, self._base)
         settings = begins.settings
-        await self._make_room(params.if_active)
+        waits = params.if_active == "queue" and (self.session is not None or bool(self.queue.waiting()))
+        if not waits:
+            await self._make_room(params.if_active)
         AgreedRuns(folders).agree(settings)
-        run, record = new_run(library, settings, params, time.time())
-        if begins.checkpoint is not None:
-            taken = await asyncio.to_thread(library.checkpoints.take, run, begins.checkpoint)
+        entries = self.queue.entries_for(params, settings, begins.checkpoint, time.time())
+        if waits or len(entries) > 1:
+            self.queue.add(entries)
+        place = RunPlace(run_id="", run_dir="", experiment=entries[0].experiment)
+        if not waits:
+            run = await self._start_entry(entries[0], settings)
+            place = place.model_copy(update={"run_id": run.run_id, "run_dir": str(run.root)})
+        queued = [one.number for one in (entries if waits else entries[1:])]
+        return place.model_copy(update={"queued": queued})
+
+    async def _start_entry(self, entry: QueueEntry, settings: Settings) -> RunFolder:
+        run, record = new_run(self._context.library, settings, entry, time.time())
+        self.queue.began(entry.number, run.run_id)
+        if entry.checkpoint:
+            checkpoints = self._context.library.checkpoints
+            taken = await asyncio.to_thread(checkpoints.take, run, Path(entry.checkpoint))
             choose_checkpoint(run, taken.id)
         session = self._begin(run, settings, record)
         await self._open(session, self._start(session))
@@ -176,7 +215,11 @@ class RunManager:
         self.check_room(if_active)
         if self.session is None:
             return
-        await self.stop()
+        self._replacing += 1
+        try:
+            await self.stop()
+        finally:
+            self._replacing -= 1
         if self.session is not None:
             raise Refused(ErrorCode.NOT_NOW, "Another run was begun at the same moment.", "Try again later.")
 
@@ -215,6 +258,9 @@ class RunManager:
         except BaseException as error:
             cancelled = isinstance(error, asyncio.CancelledError)
             session.end_because("stopped" if cancelled else "failed", str(error))
+            if cancelled and self.holds_queue:
+                self.queue.put_back(session.run.run_id)
+            self.queue.over(session.run.run_id, with_experiment=not cancelled)
             self._leave(session)
             self._last = self._context.library.last_record()
             if not cancelled:
@@ -274,9 +320,45 @@ class RunManager:
         session = self.session
         if session is None:
             self._write_what_is_owed(now)
+            self._look_at_queue(now)
         elif (end := session.look(now, wall_time)) is not None:
             self._end_because(session, *end)
             self._spawn_end(session)
+
+    def _look_at_queue(self, now: float) -> None:
+        """Let the run that waits longest begin, unless another one is about to."""
+        busy = self._replacing or (self._advancing is not None and not self._advancing.done())
+        held = self.holds_queue or busy or not self._context.server_state.reachable
+        if not held and now >= self._queue_due and (waiting := self.queue.waiting()):
+            self._advancing = self._do(self._begin_queued(waiting[0]))
+
+    async def _begin_queued(self, entry: QueueEntry) -> None:
+        if self.holds_queue or self.session is not None:
+            return
+        try:
+            if entry.run_id and (self._context.folders.runs / entry.run_id).is_dir():
+                await self._go_on_queued(entry.run_id)
+            else:
+                settings = entry.settings
+                if (asks := AgreedRuns(self._context.folders).asks(settings)) is not None:
+                    raise RunNotAgreedError(f"Run {entry.number} of the queue", asks)
+                await self._start_entry(entry, settings)
+        except SoulsGuiError as error:
+            # One that was begun is told of, and taken out, where it ends; it may only be slow.
+            if not self.holds_queue and entry.number in (one.number for one in self.queued()):
+                self.queue.remove(str(entry.number))
+                what = f"Run {entry.number} of the queue ({entry.name or entry.env_id}) can't begin"
+                self._context.events.add("error", what, error.message, error.remedy, run_id=entry.run_id)
+        except Exception:  # such as a disk that is full: nothing of the queue is lost by it
+            self._queue_due = time.monotonic() + _QUEUE_AGAIN_S
+            logger.exception("run %d of the queue can't begin; it is tried again in a while", entry.number)
+
+    async def _go_on_queued(self, run_id: str) -> None:
+        reached = self._context.library.record(RunFolder(self._context.folders.runs / run_id)).reached
+        if reached in ("mean_return", "env_steps", "failed"):
+            self.queue.over(run_id)
+        else:  # it was interrupted
+            await self.resume(RunResumeParams(run=run_id))
 
     def _write_what_is_owed(self, now: float) -> None:
         if self._owed is None or now - self._owed_at < _WRITE_AGAIN_S:
@@ -308,6 +390,20 @@ class RunManager:
                 raise no_run()
             await session.set_clients(count)
             self._remember()
+
+    async def apply(self, values: Mapping[str, Any]) -> LiveChange | None:
+        """Let the run go on with other values of live settings (`RunSession.apply`)."""
+        async with self._changing:
+            return await self.not_ending().apply(values)
+
+    async def undo(self) -> LiveChange | None:
+        """Take the last change of live settings back, the one before it at the next time."""
+        async with self._changing:
+            session = self.not_ending()
+            last = undoable(read_changes(session.run.changes))
+            if last is None:
+                raise Refused(ErrorCode.NOT_NOW, "Nothing was changed in this run that could be undone.")
+            return await session.apply(last.before, undoes=True)
 
     def not_ending(self) -> RunSession:
         """Return the run that goes on, or raise that there is none, or that it is being ended."""
@@ -373,13 +469,20 @@ class RunManager:
     def _finish(self, session: RunSession) -> None:
         self.loss = session.loss
         session.finish()
+        # What is stopped because the server ends goes on with the next one.
+        if not (self.holds_queue and session.ending == "stopped"):
+            self.queue.over(session.run.run_id)
         self._leave(session)
         session.tell_the_end()
 
     def _spawn_end(self, session: RunSession) -> None:
-        task = asyncio.create_task(self._end(session))
+        self._do(self._end(session))
+
+    def _do(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._done)
+        return task
 
     def _done(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)

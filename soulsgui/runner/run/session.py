@@ -4,7 +4,7 @@ import asyncio
 import logging
 import shutil
 import time
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from typing import Any, Literal
 
 import redis
@@ -30,12 +30,13 @@ from soulsgui.runner.run.record import (
     with_progress,
 )
 from soulsgui.runner.run.services import EVALUATOR_HURRIED_GRACE_S, RunContext, RunServices, client_name
-from soulsgui.runner.run.start import choose_checkpoint, spaces_are_known, write_spaces
+from soulsgui.runner.run.start import choose_checkpoint, live_change, spaces_are_known, write_spaces
 from soulsgui.runner.server.bus import ANSWER_LIMIT_S, clear_run_keys
 from soulsgui.system import atomic_write
 from soulsgui.wire.connection import AWAY
 from soulsgui.wire.control import ErrorCode
 from soulsgui.wire.keys import EVALUATOR, TELEMETRY, TRAINER
+from soulsgui.wire.messages.live import LiveChange
 from soulsgui.wire.messages.metrics import AttemptRow, Row, UpdateRow
 from soulsgui.wire.messages.node import NodeState, Verdict
 from soulsgui.wire.node_commands import NodeCommand
@@ -247,6 +248,35 @@ class RunSession:
         """Start or stop clients of our own until there are so many."""
         await self.services.set_clients(count)
         self.record = self.record.model_copy(update={"local_clients": count})
+
+    async def apply(self, values: Mapping[str, Any], undoes: bool = False) -> LiveChange | None:
+        """Let the trainer go on with other values of live settings; None where it does so as soon as it can.
+
+        They stand in the configuration of the run before it is told: one that begins anew has them, too.
+        """
+        settings, changes = live_change(self.run, values)
+        written = self.run.config.read_bytes()
+        self._context.library.write_settings(self.run, settings)
+        args = {"values": {one.key: one.after for one in changes}, "undoes": undoes}
+        change: LiveChange | None = None
+        try:
+            command = NodeCommand(command="configure", args=args)
+            answer = await self._context.bus.ask(TRAINER, command, ANSWER_LIMIT_S)
+            change = LiveChange.model_validate(answer.result)
+        except Refused as error:
+            if error.code is not ErrorCode.NO_ANSWER:  # it is busy, and finds the command when it is not
+                atomic_write(self.run.config, written)
+                raise
+        self.settings = settings
+        since = (
+            f"from update {change.update + 1:,} on" if change is not None else "as soon as the trainer can"
+        )
+        words = ", ".join(map(str, changes))
+        self.tell("info", f"Run {self.record.title} goes on with {words} {since}")
+        evaluates = any(one.key.startswith("evaluation.") for one in changes)
+        if evaluates and self._context.supervisor.running(EVALUATOR):
+            await self._context.supervisor.restart(EVALUATOR)
+        return change
 
     def write_record(self) -> Exception | None:
         """Write the record, and that a run that is over goes on from its newest state; return what failed."""

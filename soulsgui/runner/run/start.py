@@ -17,7 +17,7 @@ from soulsgui.config.layers import combine, layers_of, load_run_settings
 from soulsgui.config.parsing import Layer, unknown_keys
 from soulsgui.config.paths import Folders, RunFolder
 from soulsgui.config.rules import broken_rules
-from soulsgui.config.schema import Settings, all_settings, public_values
+from soulsgui.config.schema import Settings, all_settings, public_values, without_effect
 from soulsgui.errors import (
     CheckpointError,
     EnvironmentCheckError,
@@ -30,6 +30,7 @@ from soulsgui.process import child_env, own_command
 from soulsgui.runner.refusal import Refused
 from soulsgui.runner.run.agreed import AgreedRuns, RunNotAgreedError
 from soulsgui.runner.run.library import Library, find_checkpoint
+from soulsgui.runner.run.queue import QueueEntry
 from soulsgui.runner.run.record import CHECKING, END_WORDS, RunRecord
 from soulsgui.system import atomic_write, kill_group, new_session_kwargs, read_small
 from soulsgui.wire.control import TRUST_ANY, ErrorCode, RunResumeParams, RunStartParams, RunSummary
@@ -100,15 +101,16 @@ def refuse_without_torch() -> None:
 
 
 def new_run(
-    library: Library, settings: Settings, params: RunStartParams, wall_time: float
+    library: Library, settings: Settings, asked: QueueEntry, wall_time: float
 ) -> tuple[RunFolder, RunRecord]:
     """Make folder, configuration and record of a new run; if that fails, nothing of it is left."""
-    run = library.create(params.name, wall_time)
+    run = library.create(asked.name, wall_time)
     try:
         record = RunRecord(
             id=run.run_id,
-            name=params.name,
-            note=params.note,
+            name=asked.name,
+            note=asked.note,
+            experiment=asked.experiment,
             dir=str(run.root),
             created=wall_time,
             number=library.next_number(),
@@ -248,6 +250,34 @@ def changed(before: Settings, after: Settings) -> tuple[Change, ...]:
     return tuple(Change(key, old[key], new[key]) for key in new if new[key] != old[key])
 
 
+def live_change(run: RunFolder, values: Mapping[str, Any]) -> tuple[Settings, tuple[Change, ...]]:
+    """Return the settings that a run would go on with at once, and what of that is another value than now.
+
+    Raises:
+        ConfigError: A key or a value is wrong.
+        UsageError: A setting can't change in a run that goes on, or nothing would change.
+    """
+    before = load_run_settings(run.config)
+    after = load_run_settings(run.config, [override_layer(values, "config.apply")])
+    changes = changed(before, after)
+    fixed = [key for key in values if not all_settings()[key].effect.live]
+    if fixed:
+        raise UsageError(
+            f"{', '.join(fixed)}: can't change while a run goes on.",
+            "Those can whose effect is `now` or `next round`: soulsgui config show. Or begin a new run.",
+        )
+    if idle := without_effect(values, before.algorithm):
+        raise UsageError(idle)
+    if bool(before.evaluates_every) != bool(after.evaluates_every):
+        raise UsageError(
+            "evaluation.every_updates: evaluations are switched on or off when a run goes on from a stop.",
+            "Stop it, then: soulsgui run resume --set evaluation.every_updates=VALUE",
+        )
+    if not changes:
+        raise UsageError(f"{', '.join(values) or 'No setting'}: nothing changes by that.")
+    return after, changes
+
+
 def of_the_runner(overrides: Layer) -> tuple[Layer, dict[str, Any]]:
     """Split the settings of `serve --resume --set` into the runner's, with the mistakes, and the run's."""
     known = all_settings()
@@ -269,7 +299,8 @@ def _with_values(run: RunFolder, before: Settings, params: RunResumeParams) -> S
             "Set it when the server starts: soulsgui serve --set KEY=VALUE",
         )
     changes = changed(before, settings)
-    fixed = [change.key for change in changes if known[change.key].effect is not Effect.RESUME]
+    effects = {change.key: known[change.key].effect for change in changes}
+    fixed = [key for key, effect in effects.items() if effect is not Effect.RESUME and not effect.live]
     if fixed:
         raise UsageError(
             f"{', '.join(fixed)}: can't change in a run that goes on, or it would be another experiment.",

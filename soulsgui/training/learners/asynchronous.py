@@ -13,6 +13,7 @@ import numpy as np
 import redis
 from numpy.typing import NDArray
 
+from soulsgui.config.schema import Settings
 from soulsgui.experience.segments import Ints
 from soulsgui.rl.agents.base import AsynchronousAgent
 from soulsgui.training.attempt import BLOCK_MS, Attempt, TrainingRun
@@ -130,6 +131,12 @@ class AsynchronousLearner(ABC):
         self.published_at, self.next_save = now, now + _CHECKPOINT_EVERY_S
         self._evaluations = ClientEvaluations(attempt, self.agent.updates)
         self.set_limits()
+
+    def configure(self, settings: Settings) -> None:
+        """Learn by other values of live settings from the next update on."""
+        self.tell_row(time.monotonic())  # no row tells of updates by both
+        self.agent.settings = settings
+        self._evaluations.configure(settings)
 
     def finish(self) -> None:
         """Put the last updates on the curves."""

@@ -11,6 +11,7 @@ import numpy as np
 import psutil
 from numpy.typing import NDArray
 
+from soulsgui.config.schema import Settings
 from soulsgui.config.sections.algorithms import BEYOND_SUPPORT, BEYOND_SUPPORT_REMEDY, beyond_support_words
 from soulsgui.errors import MemoryGoneError
 from soulsgui.experience.segments import ORIGIN_BIT, Bools, Segments
@@ -192,6 +193,15 @@ class ReplayLearner(AsynchronousLearner):
         self._next_update = float("-inf")
         self._starts = EpisodeStarts()
         self._compiling = Compiling(run, self.agent.compiled_loss, exact=in_step)
+
+    def configure(self, settings: Settings) -> None:
+        """Learn by other values of live settings from the next update on."""
+        super().configure(settings)
+        replay = settings.replay
+        assert replay is not None
+        self.algorithm.settings = replay
+        if replay.replay_ratio != self.band.ratio:  # what was drawn by the old one is no debt
+            self.band = limits.ReplayBand.of(replay, self.band.batch_size)
 
     def close(self, keep_memory: bool) -> None:
         """Compile nothing any more, and let go of the memory's file."""

@@ -9,6 +9,7 @@ import numpy as np
 import redis
 from numpy.typing import NDArray
 
+from soulsgui.config.schema import Settings
 from soulsgui.experience.segments import Ints
 from soulsgui.rl.agents.ppo import PPOAgent
 from soulsgui.rl.buffers.rollout import RolloutStore
@@ -71,6 +72,10 @@ class RoundLearner:
         obs = self.run.spaces.observation
         size = int(np.prod(obs.shape)) * np.dtype(obs.dtype).itemsize
         attempt.intake.sessions.most_envs = most_envs(self.run.settings.ppo.n_steps, size)
+
+    def configure(self, settings: Settings) -> None:
+        """Learn by other values of live settings from the update of this round on."""
+        self.agent.settings = settings
 
     def finish(self) -> None:
         """Every round was told of."""

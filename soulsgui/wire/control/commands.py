@@ -67,10 +67,11 @@ def optional(description: str, default: Any, **constraints: Any) -> Any:
 
 
 Run = Annotated[str, Field(description="id of the run, or how it begins")]
+_STOP_ACTIVE = Typed(
+    "", "--stop-active", "refuse while one goes on", given="stop", help="stop the run that goes on first"
+)
 IfActive = Annotated[
-    Literal["refuse", "stop"],
-    Typed("", "--stop-active", "refuse while one goes on", given="stop"),
-    Field(description="stop the run that goes on first"),
+    Literal["refuse", "stop"], _STOP_ACTIVE, Field(description="stop the run that goes on first")
 ]
 
 
@@ -113,7 +114,33 @@ class RunStartParams(Params):
     )
     name: Annotated[str, Typed("TEXT", "--name", "date and time alone")] = optional("name of the new run", "")
     note: Annotated[str, Typed("TEXT", "--note", "none")] = optional("your own words about it", "")
-    if_active: IfActive = "refuse"
+    seeds: Annotated[int, Typed("N", "--seeds", "1")] = optional(
+        "runs with so many seeds, from `seed` on, one after another: an experiment", 1, ge=1, le=100
+    )
+    if_active: Annotated[
+        Literal["refuse", "stop", "queue"],
+        _STOP_ACTIVE,
+        Typed("", "--queue", "do not wait", given="queue", help="begin when the runs before it have ended"),
+    ] = optional(
+        "what becomes of a run that goes on: `stop` ends it first; `queue` begins when it, and those that "
+        "wait already, have ended, however they did",
+        "refuse",
+    )
+
+
+class QueueMoveParams(Params):
+    """Which run of the queue begins earlier or later."""
+
+    number: Annotated[int, Typed("NUMBER")] = Field(description="its number")
+    place: Annotated[int, Typed("PLACE")] = Field(ge=1, description="its place from now on, 1 for the next")
+
+
+class QueueRemoveParams(Params):
+    """Which runs are taken out of the queue."""
+
+    which: Annotated[str, Typed("NUMBER")] = Field(
+        description="number of a run, id of an experiment, or `all`"
+    )
 
 
 class RunResumeParams(Params):
@@ -125,7 +152,9 @@ class RunResumeParams(Params):
         "leave its goals out", False
     )
     overrides: dict[str, Any] = optional(
-        "settings by dotted key that it goes on with: those whose effect is `new run or resume`", {}
+        "settings by dotted key that it goes on with: those whose effect is `new run or resume`, `now` or "
+        "`next round`",
+        {},
     )
     trust: Annotated[str, Typed("", "--trust", "be asked", given=TRUST_ANY, help=_TRUST_HELP)] = optional(
         "digest of what may run on this computer though the run comes from elsewhere, as a refusal tells it "
@@ -133,6 +162,27 @@ class RunResumeParams(Params):
         "",
     )
     if_active: IfActive = "refuse"
+
+
+Score = Annotated[results.ScoreName, Field(description="what a run is judged by")]
+
+
+class ExperimentsParams(Params):
+    """By what experiments are judged."""
+
+    score: Score = "mean_return"
+
+
+class ExperimentParams(ExperimentsParams):
+    """Which experiment."""
+
+    experiment: str = optional("its id, how it begins, the name in it, or `latest`", "latest")
+
+
+class CompareParams(ExperimentsParams):
+    """Which experiments."""
+
+    experiments: list[str] = Field(min_length=2, max_length=20, description="each as in `experiments.show`")
 
 
 class RunParams(Params):
@@ -276,6 +326,16 @@ class ConfigSaveParams(Params):
     changes: dict[str, Any] = optional("settings by dotted key", {})
     reset: list[str] = optional("keys that take the shipped value again", [])
     base_hash: str | None = optional("hash the change was made from, else `not_now`; null overwrites", None)
+
+
+class ConfigApplyParams(Params):
+    """What the run that goes on has other values of."""
+
+    keys: dict[str, Any] = Field(
+        min_length=1,
+        max_length=50,
+        description="settings by dotted key, whose effect is `now` or `next round`",
+    )
 
 
 class HistoryQueryParams(Params):
@@ -511,10 +571,16 @@ COMMANDS: dict[str, Command] = {
             RunStartParams,
             "begin a new run",
             results.RunPlace,
-            "Answered when trainer and telemetry are ready.",
+            "Answered when trainer and telemetry are ready, or when it waits in the queue. With several "
+            "seeds the first begins and the others wait. A run of the queue has the settings of the moment "
+            "in which it was asked for.",
             long=_STARTING,
             typed="run start",
-            examples=("run start --name first", "run start --preset pendulum_sac --local-clients 1"),
+            examples=(
+                "run start --name first",
+                "run start --preset pendulum_sac --local-clients 1",
+                "run start --name compared --seeds 5 --queue",
+            ),
         ),
         Command(
             "run.resume",
@@ -545,6 +611,29 @@ COMMANDS: dict[str, Command] = {
             typed="run pause",
         ),
         Command("run.continue", Empty, "let a paused run go on", results.Done, typed="run continue"),
+        Command(
+            "run.queue.list",
+            Empty,
+            "list the runs that wait for their turn",
+            results.RunQueued,
+            typed="run queue list",
+            reads=True,
+            as_json=True,
+        ),
+        Command(
+            "run.queue.move",
+            QueueMoveParams,
+            "let a run of the queue begin earlier or later",
+            results.RunQueued,
+            typed="run queue move",
+        ),
+        Command(
+            "run.queue.remove",
+            QueueRemoveParams,
+            "take runs out of the queue; what they were to begin with is gone",
+            results.RunQueued,
+            typed="run queue remove",
+        ),
         Command("runs.list", RunsListParams, "list every run, the newest first", results.RunList, reads=True),
         Command(
             "runs.show",
@@ -605,6 +694,27 @@ COMMANDS: dict[str, Command] = {
             "Nothing of it is executed; whoever goes on with it is asked first, as with every run from "
             "elsewhere.",
             job="reading the file",
+        ),
+        Command(
+            "experiments.list",
+            ExperimentsParams,
+            "list the experiments (`run.start` with several seeds), the newest first",
+            results.ExperimentList,
+            reads=True,
+        ),
+        Command(
+            "experiments.show",
+            ExperimentParams,
+            "return an experiment, its runs, and statistics over them",
+            results.Experiment,
+            reads=True,
+        ),
+        Command(
+            "experiments.compare",
+            CompareParams,
+            "return experiments side by side, with the probability of improvement between each two",
+            results.Comparison,
+            reads=True,
         ),
         Command(
             "history.query",
@@ -739,6 +849,21 @@ COMMANDS: dict[str, Command] = {
             "return every mistake, without changing anything",
             results.ConfigProblems,
             reads=True,
+        ),
+        Command(
+            "config.apply",
+            ConfigApplyParams,
+            "let the run that goes on have other values of live settings",
+            results.Applied,
+            "They are noted in the run's folder and used from a known update on, also when it is resumed. No "
+            "client is told of them.",
+        ),
+        Command(
+            "config.undo",
+            Empty,
+            "take the last `config.apply` back; given again, the one before it",
+            results.Applied,
+            typed="hyper undo",
         ),
         Command("config.save", ConfigSaveParams, "write the user's config.yaml", results.SavedConfig),
         Command("config.presets", Empty, "list the shipped presets", results.PresetList, reads=True),

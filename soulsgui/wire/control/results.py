@@ -1,6 +1,6 @@
 """What the control API answers to commands."""
 
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from pydantic import Field
 
@@ -11,10 +11,12 @@ from soulsgui.wire.control.states import (
     Event,
     Job,
     LogLine,
+    QueuedRun,
     RunState,
 )
 from soulsgui.wire.manifest import CheckpointKind, ScoredBy
 from soulsgui.wire.messages.base import Message, Moment
+from soulsgui.wire.messages.live import LiveChange
 from soulsgui.wire.messages.metrics import AttemptStart
 from soulsgui.wire.messages.node import Reject
 from soulsgui.wire.messages.owner import Rules
@@ -43,10 +45,24 @@ class Hello(Message):
 
 
 class RunPlace(Message):
-    """Which run was begun, resumed or ended, and its folder."""
+    """Which run was begun, resumed or ended, and its folder.
+
+    Attributes:
+        run_id: Empty where none was begun, because all wait.
+        queued: Numbers of the runs that wait in the queue.
+        experiment: The experiment that they are runs of, where there are several seeds.
+    """
 
     run_id: str
     run_dir: str
+    queued: list[int] = Field(default_factory=list)
+    experiment: str = ""
+
+
+class RunQueued(Message):
+    """The runs that wait for their turn, in order."""
+
+    queue: list[QueuedRun]
 
 
 class Done(Message):
@@ -121,10 +137,13 @@ class RunSummary(Message):
     env_id: str = ""
     algorithm: str = ""
     agent: str = ""
+    experiment: str = ""
     seed: int = 0
     env_steps: int = 0
     episodes: int = 0
+    mean_return: float | None = None
     best_mean_return: float | None = None
+    evaluation_return: float | None = None
     created: Moment = 0.0
     seconds: float = 0.0
     size_bytes: int = 0
@@ -167,6 +186,80 @@ class Exported(Message):
 
     name: str
     checked: str
+
+
+ScoreName = Literal["mean_return", "best_mean_return", "evaluation_return"]
+"""What a run is judged by in an experiment."""
+
+SCORES: tuple[ScoreName, ...] = get_args(ScoreName)
+
+
+class Experiment(Message):
+    """Runs that differ in their seed, and statistics over the scores of those that are over.
+
+    Attributes:
+        score: Which field of a run is its score.
+        scored: How many runs are over and have one: what follows is of them.
+        waiting: How many runs are to begin.
+        deviation: Standard deviation between runs; None of a single one.
+        iqm: Interquartile mean: that of the middle half of the scores.
+        low: Lower end of its 95 % interval, by a stratified bootstrap over runs.
+        high: Upper end.
+        runs: In the order in which they began.
+    """
+
+    id: str
+    env_id: str = ""
+    algorithm: str = ""
+    agent: str = ""
+    score: ScoreName = "mean_return"
+    scored: int = 0
+    waiting: int = 0
+    mean: float | None = None
+    deviation: float | None = None
+    iqm: float | None = None
+    low: float | None = None
+    high: float | None = None
+    runs: list[RunSummary]
+
+
+class Applied(Message):
+    """Result of `config.apply` and `config.undo`.
+
+    Attributes:
+        change: What the trainer has taken over, and from which update on; None where it does not answer: it
+            does so as soon as it can.
+    """
+
+    change: LiveChange | None = None
+
+
+class ExperimentList(Message):
+    """The experiments of the library, the newest first."""
+
+    experiments: list[Experiment]
+
+
+class Improvement(Message):
+    """How probable it is that a run of one experiment scores more than one of another.
+
+    Attributes:
+        low: Lower end of its 95 % interval, by a stratified bootstrap over runs.
+        high: Upper end.
+    """
+
+    better: str
+    than: str
+    probability: float
+    low: float
+    high: float
+
+
+class Comparison(Message):
+    """Experiments side by side, and the probability of improvement of each over each other one."""
+
+    experiments: list[Experiment]
+    improvements: list[Improvement]
 
 
 class CheckpointList(Message):
@@ -264,12 +357,14 @@ class ConfigValues(Message):
         path: Where it is.
         preset: The preset it asks for, empty for none.
         problems: What is wrong with it.
+        changes: What the run that was asked for, or else the active one, has changed by `config.apply`.
     """
 
     defaults: dict[str, Any]
     saved: dict[str, Any]
     running: dict[str, Any]
     run: dict[str, Any] = Field(default_factory=dict)
+    changes: list[LiveChange] = Field(default_factory=list)
     asks: Execution | None = None
     text: str
     hash: str

@@ -55,10 +55,12 @@ class RunStatus(TrainingProgress):
             evaluation (when a run has ended because one did, `mean_return` is its), that of training alone,
             where nobody can evaluate, or of both: greedy episodes confirm what training reached.
         wished_pause: Whether it is to rest (`run.pause`), until it is told to go on.
+        experiment: The experiment that it is a run of (`run.start` with several seeds); empty for none.
     """
 
     id: str = ""
     name: str = ""
+    experiment: str = ""
     dir: str = ""
     state: RunState = "none"
     env_id: str = ""
@@ -195,10 +197,30 @@ class ServerStatus(Message):
     error: str = ""
 
 
+class QueuedRun(Message):
+    """A run that waits for its turn.
+
+    Attributes:
+        number: What it is called in `run.queue.move` and `run.queue.remove`.
+        experiment: The experiment that it is a run of; empty for none.
+        run_id: The run that is gone on with, of one that was interrupted; empty for one that is to begin.
+    """
+
+    number: int
+    name: str = ""
+    experiment: str = ""
+    env_id: str = ""
+    algorithm: str = ""
+    agent: str = ""
+    seed: int = 0
+    run_id: str = ""
+
+
 class Status(Message):
     """Everything at one moment: `GET /v1/status` and `soulsgui status --json`.
 
     Attributes:
+        queue: The runs that begin when the one that goes on has ended, in order.
         allowed: Why each command would be refused now, in words; empty where it would not. Parameters are as
             by default; `run.start` is one that stops the run that goes on first. Commands about one service
             or client are told there.
@@ -208,6 +230,7 @@ class Status(Message):
     services: list[ServiceStatus] = Field(default_factory=list)
     clients: list[ClientStatus] = Field(default_factory=list)
     server: ServerStatus = Field(default_factory=ServerStatus)
+    queue: list[QueuedRun] = Field(default_factory=list)
     allowed: dict[str, str] = Field(default_factory=dict)
 
 
@@ -365,13 +388,14 @@ class Snapshot(Message):
 
 
 class StatusChange(Message):
-    """Run, services and server, whenever one changed (at most a few times a second)."""
+    """Run, services, server and queue, whenever one changed (at most a few times a second)."""
 
     type: Literal["status"] = "status"
     cursor: int
     run: RunStatus
     services: list[ServiceStatus]
     server: ServerStatus
+    queue: list[QueuedRun] = Field(default_factory=list)
     allowed: dict[str, str] = Field(default_factory=dict)
 
 

@@ -1,0 +1,54 @@
+"""What a run has changed of its settings while it went on: `changes.jsonl` in its folder."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field
+
+from soulsgui.wire.messages.base import Message, Moment
+
+
+class LiveChange(Message):
+    """Settings that a trainer has taken over between two updates.
+
+    Attributes:
+        attempt: Attempt in which it did.
+        update: The last update that was made with the settings before.
+        before: What they were, by dotted key.
+        after: What they are from then on.
+        undoes: Whether it takes back the last change that was not taken back yet.
+    """
+
+    time: Moment
+    attempt: int
+    update: int
+    env_steps: int
+    before: dict[str, Any] = Field(default_factory=dict)
+    after: dict[str, Any] = Field(default_factory=dict)
+    undoes: bool = False
+
+    def append_to(self, path: Path) -> None:
+        """Write it behind those that a run has noted already."""
+        with path.open("a", encoding="utf-8") as file:
+            file.write(f"{self.to_json()}\n")
+
+
+def read_changes(path: Path) -> list[LiveChange]:
+    """Return the changes of a run, oldest first; lines that can't be read are left out."""
+    try:
+        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+    except FileNotFoundError:
+        return []
+    return [change for line in lines if (change := LiveChange.read(line)) is not None]
+
+
+def undoable(changes: Sequence[LiveChange]) -> LiveChange | None:
+    """Return the change that is taken back next, None when there is none."""
+    standing: list[LiveChange] = []
+    for change in changes:
+        if not change.undoes:
+            standing.append(change)
+        elif standing:
+            standing.pop()
+    return standing[-1] if standing else None

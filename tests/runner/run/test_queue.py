@@ -1,0 +1,192 @@
+"""Runs wait for their turn, and are begun in it, also by the next runner."""
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from soulsgui.config.paths import Folders
+from soulsgui.config.schema import Settings
+from soulsgui.errors import EnvironmentCheckError, UsageError
+from soulsgui.runner.app import Runner
+from soulsgui.runner.refusal import Refused
+from soulsgui.runner.run.queue import RunQueue
+from soulsgui.runner.run.record import RunRecord
+from soulsgui.wire.api_client import ApiClient
+from soulsgui.wire.control import RunStartParams
+from tests.runner.children import until_now
+from tests.runner.fake_program import LOADING
+from tests.runner.running import call, new_runner, opened, until
+from tests.runner.test_headless import Serving, crash, ended
+from tests.runner.test_headless import serving as serving
+
+SHORT = {"stop.env_steps": 200}
+
+
+@pytest.fixture
+def queue(tmp_path: Path) -> RunQueue:
+    return RunQueue(tmp_path / "queue.json")
+
+
+def put(queue: RunQueue, name: str, seeds: int = 1, seed: int = 1) -> str:
+    settings = Settings(seed=seed)
+    entries = queue.entries_for(RunStartParams(name=name, seeds=seeds), settings, None, 0.0)
+    queue.add(entries)
+    return entries[0].experiment
+
+
+def names(queue: RunQueue, active: str = "") -> list[str]:
+    return [one.name for one in queue.waiting(active)]
+
+
+def test_a_queue_keeps_its_order_and_what_each_run_begins_with_in_a_file(
+    queue: RunQueue, tmp_path: Path
+) -> None:
+    put(queue, "a")
+    first = put(queue, "b", seeds=3, seed=7)
+    second = put(queue, "b", seeds=2)
+    assert first.endswith("_b")
+    assert second == f"{first}-2", "two experiments of one second are two"
+    queue.move(5, 1)
+    queue.began(1, "run-a")
+    read = RunQueue(tmp_path / "queue.json")
+    assert names(read) == ["a", "b seed 1", "b seed 7", "b seed 8", "b seed 9", "b seed 2"], (
+        "what began goes on first"
+    )
+    assert names(read, "run-a") == names(read)[1:]
+    assert [one.settings.seed for one in read.waiting("run-a")] == [1, 7, 8, 9, 2]
+    read.move(6, 1)
+    assert names(read)[:2] == ["a", "b seed 2"], "none goes before the one that goes on"
+    assert [one.number for one in read.remove(first)] == [2, 3, 4]
+    with pytest.raises(Refused, match="No run 2 waits"):
+        read.remove("2")
+    with pytest.raises(Refused, match="No run 1 waits"):
+        read.remove("1", active="run-a")
+    with pytest.raises(Refused, match="No run 1 waits"):
+        read.move(1, 2, active="run-a")
+    read.over("run-a")
+    read.remove("all")
+    assert read.waiting() == []
+    put(read, "c")
+    assert read.waiting()[0].number == 7, "a number is never given twice"
+
+
+def test_a_queue_is_bounded_and_its_seeds_are(queue: RunQueue) -> None:
+    put(queue, "a", seeds=100)
+    put(queue, "b", seeds=100)
+    with pytest.raises(Refused, match="200 runs at most"):
+        put(queue, "c")
+    with pytest.raises(UsageError, match="seed"):
+        put(queue, "d", seeds=2, seed=2**31 - 1)
+
+
+@pytest.mark.parametrize("damage", ["{", '{"entries": [{"number": "x"}]}'])
+async def test_a_damaged_queue_is_told_and_begun_anew(
+    folders: Folders, fake_services: None, damage: str
+) -> None:
+    folders.server.mkdir(parents=True)
+    (folders.server / "run_queue.json").write_text(damage)
+    async with opened(new_runner(folders)) as runner:
+        assert "The queue of runs is lost" in runner.events.since(0)[0].what
+        assert runner.status().queue == []
+
+
+async def test_each_run_of_the_queue_begins_when_the_one_before_has_ended(runner: Runner) -> None:
+    records: list[RunRecord] = []
+
+    def over() -> bool:
+        records[:] = [runner.library.record(run) for run in reversed(runner.library.folders())]
+        return len(records) == 4 and all(one.reached for one in records)
+
+    first = await call(runner, "run.start", name="first")
+    assert (first["queued"], first["experiment"]) == ([], "")
+    waiting = await call(
+        runner, "run.start", name="two", seeds=2, overrides=SHORT | {"seed": 5}, if_active="queue"
+    )
+    assert (waiting["run_id"], waiting["queued"]) == ("", [1, 2])
+    await call(runner, "run.start", name="last", overrides=SHORT, if_active="queue")
+    moved = await call(runner, "run.queue.move", number=3, place=1)
+    assert [one["name"] for one in moved["queue"]] == ["last", "two seed 5", "two seed 6"]
+    assert [one.number for one in runner.status().queue] == [3, 1, 2]
+    await call(runner, "run.stop")  # the next begins however a run has ended
+    await until(over)
+    assert [(one.name, one.seed) for one in records] == [
+        ("first", 1),
+        ("last", 1),
+        ("two seed 5", 5),
+        ("two seed 6", 6),
+    ]
+    assert [one.experiment for one in records] == ["", "", waiting["experiment"], waiting["experiment"]]
+    assert [one.reached for one in records] == ["stopped", *["env_steps"] * 3]
+    assert (await call(runner, "run.queue.list"))["queue"] == []
+
+
+async def test_an_experiment_that_can_not_begin_is_told_once(folders: Folders, fake_services: None) -> None:
+    async def broken(settings: Settings, _told: object) -> dict[str, Any]:
+        if settings.env.kwargs:
+            raise EnvironmentCheckError("It raised in reset.")
+        return {"spaces": {"observation": {}, "action": {}}}
+
+    async with opened(new_runner(folders, probe=broken)) as runner:
+        await call(runner, "run.start")
+        wrong = {"overrides": {"env.kwargs": {"a": 1}}, "if_active": "queue"}
+        await call(runner, "run.start", seeds=3, **wrong)
+        await call(runner, "run.start", name="good", overrides=SHORT, if_active="queue")
+        await call(runner, "run.stop")
+        await until(lambda: runner.status().run.name == "good" and runner.status().run.state == "finished")
+        assert [one.cause for one in runner.events.since(0) if one.level == "error"] == [
+            "It raised in reset."
+        ]
+
+
+def test_an_experiment_goes_on_through_kills_of_the_runner_and_of_everything(
+    serving: Serving, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loads = tmp_path / "loads"
+    loads.touch()
+    monkeypatch.setenv(LOADING, str(loads))
+
+    def begun(runner: subprocess.Popen[str]) -> tuple[ApiClient, dict[str, int]]:
+        api = serving.api(runner)
+        until_now(lambda: len(api.status()["services"]) == 5)
+        until_now(lambda: all(one["pid"] for one in api.status()["services"]))
+        return api, {one["name"]: one["pid"] for one in api.status()["services"]}
+
+    words = ("--name", "cart", "--seeds", "3", "--until-done", "--json", "--set", "stop.env_steps=200")
+    first = serving.start(*words)
+    api, pids = begun(first)
+    run = api.status()["run"]
+    assert [one["seed"] for one in api.status()["queue"]] == [2, 3]
+    crash(first)
+
+    second = serving.start(*words)
+    api, again = begun(second)
+    assert (again, len(api.status()["queue"])) == (pids, 2)
+    crash(second)
+    for pid in again.values():
+        psutil.Process(pid).kill()
+    loads.unlink()
+
+    code, output = ended(serving.start(*words))
+
+    assert code == 0, serving.stderr
+    runs = json.loads(output)["runs"]
+    assert [one["seed"] for one in runs] == [1, 2, 3]
+    assert runs[0]["run_id"] == run["id"], "what was interrupted was gone on with"
+    assert {one["experiment"] for one in runs} == {run["experiment"]}
+    assert len(list(serving.runs.iterdir())) == 3
+
+
+def test_a_server_that_is_shut_down_goes_on_with_its_queue_when_it_is_back(serving: Serving) -> None:
+    first = serving.start("--seeds", "2", "--set", "stop.env_steps=1000000")
+    api, _ = serving.running(first)
+    run = api.status()["run"]["id"]
+    api.command("server.shutdown")
+    assert ended(first)[0] == 0
+    api, _ = serving.running(serving.start("--idle"))
+    assert api.status()["run"]["id"] == run
+    assert [one["seed"] for one in api.status()["queue"]] == [2]
+    assert api.command("run.queue.remove", {"which": "all"}) == {"queue": []}
