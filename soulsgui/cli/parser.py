@@ -16,6 +16,7 @@ from soulsgui.cli.declaring import (
     option,
     word,
 )
+from soulsgui.wire.keys import SINKS
 
 
 class Arguments(argparse.Namespace):
@@ -38,7 +39,7 @@ GROUPS = {
     "look back": ("logs", "events", "audit"),
     "help a server": ("join", "client"),
     "tools": ("evaluate", "env", "control", "call"),
-    "services, each alone": ("redis", "gateway", "trainer", "telemetry", "evaluator", "inference"),
+    "services, each alone": ("redis", "gateway", "trainer", "telemetry", "evaluator", "inference", "sink"),
 }
 """The commands as `soulsgui --help` shows them."""
 
@@ -131,6 +132,7 @@ _ARGUMENTS = {
     "part": word("SECTION", "a section, or one setting; default: all", ""),
     "run": word("RUN", _WHICH_RUN, "latest"),
     "service": word("SERVICE", "whose: runner, redis, trainer, telemetry, client-1 ..."),
+    "sink": {"choices": SINKS, "help": "which one"},
     "values": word("KEY=VALUE", "a setting and its value, such as ppo.gamma=0.98", nargs="+"),
     "what": {
         "nargs": "?",
@@ -272,6 +274,13 @@ _DECLARED = (
         "roles:inference",
         "an inference server alone, in the foreground",
         "--name --server-file",
+        is_service=True,
+    ),
+    _declare(
+        "sink",
+        "roles:sink",
+        "one that takes what a run records elsewhere, alone, in the foreground",
+        "sink --run --server-file",
         is_service=True,
     ),
     _declare(

@@ -140,6 +140,13 @@ def inference(arguments: Arguments) -> int:
     return run_inference_server(_address(arguments), arguments.name)
 
 
+def sink(arguments: Arguments) -> int:
+    """`sink`: takes what a run records elsewhere."""
+    from soulsgui.telemetry.sinks.process import run_sink
+
+    return run_sink(arguments.sink, _run(arguments), _address(arguments), folders_of(arguments).server)
+
+
 def join(arguments: Arguments) -> int:
     """`join`: the runner of client mode, or what is asked of the one that goes on."""
     from soulsgui.cli import joined

@@ -127,6 +127,8 @@ class RunFolder:
     store = Inside("telemetry.sqlite")  # every episode, metric and event
     series = Inside("telemetry.json")  # the exported series
     figure = Inside("telemetry.png")  # the exported figure
+    tensorboard = Inside("tensorboard")  # event files for TensorBoard
+    sinks = Inside("sinks")  # how far each sink has come
     checkpoint = Inside("checkpoint")  # the current one
     previous = Inside("previous")  # the current ones before it: see `older`
     best_model = Inside("best_model")  # the model with the best score
