@@ -39,7 +39,16 @@ GROUPS = {
     "look back": ("logs", "events", "audit"),
     "help a server": ("join", "client"),
     "tools": ("evaluate", "env", "control", "call"),
-    "services, each alone": ("redis", "gateway", "trainer", "telemetry", "evaluator", "inference", "sink"),
+    "services, each alone": (
+        "redis",
+        "gateway",
+        "exporter",
+        "trainer",
+        "telemetry",
+        "evaluator",
+        "inference",
+        "sink",
+    ),
 }
 """The commands as `soulsgui --help` shows them."""
 
@@ -257,6 +266,13 @@ _DECLARED = (
         "roles:gateway",
         "what lets clients in to the server of a runner, alone, in the foreground",
         "--server-file --lan --public",
+        is_service=True,
+    ),
+    _declare(
+        "exporter",
+        "roles:exporter",
+        "what Prometheus and Grafana read of a runner, alone, in the foreground",
+        "--server-file",
         is_service=True,
     ),
     *(

@@ -101,6 +101,16 @@ def gateway(arguments: Arguments) -> int:
     return run_gateway(_address(arguments), folder, arguments.lan, arguments.public)
 
 
+def exporter(arguments: Arguments) -> int:
+    """`exporter`: what Prometheus and Grafana read."""
+    from soulsgui.config.layers import load_settings
+    from soulsgui.telemetry.sinks.exporter import run_exporter
+
+    folders = folders_of(arguments)
+    settings = load_settings(folders, assignments=arguments.assignments)
+    return run_exporter(folders, settings.exporter, _address(arguments))
+
+
 def trainer(arguments: Arguments) -> int:
     """`trainer`: the training node of a run."""
     from soulsgui.process import leave

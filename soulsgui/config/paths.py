@@ -84,6 +84,7 @@ class Folders:
 
     overrides = Inside("config.yaml", of="config")  # the user's own settings
     redis_secret = Inside("redis.secret", of="config")  # the server's: the line `requirepass <password>`
+    exporter_token = Inside("exporter.token", of="config")  # what Prometheus and Grafana show from elsewhere
     servers = Inside("servers", of="config")  # invitations of other servers taken up here, a file each
     agreed = Inside("runs.agreed.json", of="config")  # what runs may execute on this computer
     runs = Inside("runs", of="data")  # one folder per run

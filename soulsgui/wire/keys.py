@@ -24,6 +24,7 @@ TRAINER = "trainer"
 TELEMETRY = "telemetry"
 EVALUATOR = "evaluator"
 GATEWAY = "gateway"
+EXPORTER = "exporter"
 INFERENCE = "inference"  # what inference servers are called, with a number behind it
 SINKS = ("tensorboard",)  # where records go besides the store, each a node of the run that asks for it
 NODES = (TRAINER, TELEMETRY, EVALUATOR, *SINKS)  # the nodes of a run; most have no sinks, some no evaluator

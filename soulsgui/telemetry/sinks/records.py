@@ -45,6 +45,18 @@ class Cursor(Message):
     event: int = 0
 
 
+def end_of(path: Path) -> Cursor:
+    """Return the cursor behind everything that a store holds."""
+    with open_for_reading(path) as db:
+        if db is None:
+            return Cursor()
+        columns = {"episodes": "row", "updates": "row", "checkpoints": "row", "attempts": "attempt"}
+        if evaluations.has_evaluations(db):
+            columns["evaluations"] = "row"
+        ends = {table: f"SELECT coalesce(max({column}), 0) FROM {table}" for table, column in columns.items()}
+        return Cursor(**{table: db.execute(query).fetchone()[0] for table, query in ends.items()})
+
+
 def read_records(path: Path, cursor: Cursor) -> tuple[list[Record], Cursor]:
     """Return what is behind the cursor, a bounded number, and the cursor behind that.
 
@@ -68,12 +80,12 @@ def read_records(path: Path, cursor: Cursor) -> tuple[list[Record], Cursor]:
 
 def _episodes(db: sqlite3.Connection, after: int) -> Iterator[tuple[int, Record]]:
     rows = db.execute(
-        "SELECT row, time, total_return, length, mean_return, attempt, env_steps, episode, model_id, name"
-        " FROM episodes JOIN clients ON clients.id = client WHERE row > ? ORDER BY row LIMIT ?",
+        "SELECT row, time, total_return, length, seconds, mean_return, attempt, env_steps, episode, model_id,"
+        " name FROM episodes JOIN clients ON clients.id = client WHERE row > ? ORDER BY row LIMIT ?",
         (after, _MOST_EPISODES),
     )
-    for row, time, total, length, mean, attempt, env_steps, episode, model_id, client in rows:
-        values = {"return": total, "length": float(length), "mean_return": mean}
+    for row, time, total, length, seconds, mean, attempt, env_steps, episode, model_id, client in rows:
+        values = {"return": total, "length": float(length), "seconds": seconds, "mean_return": mean}
         yield row, Record("episode", time, values, attempt, 0, env_steps, episode, model_id, client)
 
 

@@ -23,7 +23,7 @@ def test_everything_comes_once_in_the_order_of_time(path: Path) -> None:
         assert [record.kind for record in first] == ["attempt", "update", "episode", "episode"]
         assert first[1].values == {"loss": 0.5}
         last = first[-1]
-        assert last.values == {"return": 2.0, "length": 10.0, "mean_return": 1.5}
+        assert last.values == {"return": 2.0, "length": 10.0, "seconds": 0.1, "mean_return": 1.5}
         assert (last.env_steps, last.episodes, last.model_id, last.client) == (20, 2, 3, "a")
         assert read_records(path, cursor) == ([], cursor)
         rows = [UpdateRow(**_EVALUATED), checkpoint_row(2)]
