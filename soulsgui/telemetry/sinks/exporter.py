@@ -21,12 +21,14 @@ from soulsgui.errors import NotAllowedError, ServerUnreachableError, SoulsGuiErr
 from soulsgui.installing import how_to_install
 from soulsgui.process import setup_logging, stop_on_signals
 from soulsgui.system import is_loopback, read_small, who_listens, write_private
+from soulsgui.telemetry.sinks.grafana import GrafanaSource
 from soulsgui.telemetry.sinks.records import Cursor, end_of, read_records
 from soulsgui.telemetry.store.schema import StoreError
 from soulsgui.wire.api_client import CONTROL_FILE, ApiClient, CommandFailedError
 from soulsgui.wire.beats import PeriodicWriter, own_instance
 from soulsgui.wire.connection import AWAY, Address, connect
-from soulsgui.wire.control import ControlFile, Status
+from soulsgui.wire.control import ControlFile, Event, Status
+from soulsgui.wire.control.results import EventList
 from soulsgui.wire.http_guard import why_refused
 from soulsgui.wire.keys import EXPORTER, TELEMETRY, TRAINER, Keys
 from soulsgui.wire.messages.node import NodeState
@@ -65,6 +67,7 @@ class Exporter:
         self._reporter = PeriodicWriter(address, "report", key, _STATE_EVERY_S, self._state)
         app = web.Application(middlewares=[self._guarded], client_max_size=_MAX_BODY_BYTES)
         app.router.add_get("/metrics", self._metrics)
+        GrafanaSource(folders.runs, self._events).add_to(app)
         self._server = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
 
     async def run(self, stop: threading.Event) -> None:
@@ -120,7 +123,7 @@ class Exporter:
         """Ask the runner and Redis; where one does not answer, less is known."""
         from soulsgui.telemetry.sinks.prometheus import MOST_CLIENTS, Seen
 
-        status, queues, timings_s = self.status(), dict[str, int](), dict[str, float]()
+        status, queues, timings_s = self._status(), dict[str, int](), dict[str, float]()
         with contextlib.suppress(*AWAY, redis.RedisError):
             clients = [one.id for one in status.clients[:MOST_CLIENTS]] if status is not None else []
             pipeline = self._redis.pipeline(transaction=False)
@@ -135,21 +138,29 @@ class Exporter:
     def _node(self, name: str) -> NodeState | None:
         return NodeState.read(cast("bytes | None", self._redis.get(self._keys.node(name))))
 
-    def status(self) -> Status | None:
+    def _status(self) -> Status | None:
         """Return what the runner says, None where it does not answer."""
         try:
-            return Status.model_validate(self.api().status())
+            return Status.model_validate(self._api().status())
         except (ServerUnreachableError, NotAllowedError, CommandFailedError, ValidationError) as error:
             logger.debug("the runner does not answer: %s", error)
             return None
 
-    def api(self) -> ApiClient:
+    def _api(self) -> ApiClient:
         """Return who asks the runner that runs now.
 
         Raises:
             ServerUnreachableError: None does.
         """
         return ApiClient(ControlFile.load(self._folders.server / CONTROL_FILE))
+
+    def _events(self) -> list[Event]:
+        """Return what has happened on the server, nothing where the runner does not answer."""
+        try:
+            return EventList.model_validate(self._api().command("history.events")).events
+        except (ServerUnreachableError, NotAllowedError, CommandFailedError, ValidationError) as error:
+            logger.debug("no events: %s", error)
+            return []
 
     def _follow(self, exposition: "Exposition") -> None:
         """Take in what the run has recorded since the last time; of what was before, nothing is told."""

@@ -78,6 +78,16 @@ def read_records(path: Path, cursor: Cursor) -> tuple[list[Record], Cursor]:
         return found, Cursor(**rows)
 
 
+def read_markers(path: Path) -> list[Record]:
+    """Return all attempts and checkpoints of a store.
+
+    Raises:
+        StoreError: It can't be read.
+    """
+    with open_for_reading(path) as db:
+        return [] if db is None else [one for read in (_attempts, _checkpoints) for _, one in read(db, 0)]
+
+
 def _episodes(db: sqlite3.Connection, after: int) -> Iterator[tuple[int, Record]]:
     rows = db.execute(
         "SELECT row, time, total_return, length, seconds, mean_return, attempt, env_steps, episode, model_id,"
