@@ -39,15 +39,7 @@ async def source(tmp_path: Path) -> AsyncIterator[Client]:
         run.root.mkdir()
         with recorder_of(run.store, window=1) as recorder:
             recorder.record([attempt_row(1), checkpoint_row(3)], [], EntryId(1, 1), 0.0)
-            names = (
-                "policy_loss",
-                "value_loss",
-                "entropy",
-                "learning_rate",
-                "collect_s",
-                "update_s",
-                "env_steps_per_s",
-            )
+            told = "policy_loss value_loss entropy learning_rate collect_s update_s env_steps_per_s"
             recorder.record([update_row(1, **dict.fromkeys(told.split(), 0.5))], [], EntryId(1, 2), 0.0)
             for n in range(count):
                 played = arrivals(episode(float(n)), first=n, client="ab"[n % 2])
