@@ -17,6 +17,7 @@ from soulsgui.cli.declaring import (
     word,
 )
 from soulsgui.wire.control.results import SCORES
+from soulsgui.wire.keys import SINKS
 
 
 class Arguments(argparse.Namespace):
@@ -49,7 +50,16 @@ GROUPS = {
     "look back": ("logs", "events", "audit"),
     "help a server": ("join", "client"),
     "tools": ("evaluate", "env", "control", "call"),
-    "services, each alone": ("redis", "gateway", "trainer", "telemetry", "evaluator", "inference"),
+    "services, each alone": (
+        "redis",
+        "gateway",
+        "exporter",
+        "trainer",
+        "telemetry",
+        "evaluator",
+        "inference",
+        "sink",
+    ),
 }
 """The commands as `soulsgui --help` shows them."""
 
@@ -166,6 +176,7 @@ _ARGUMENTS = {
     "part": word("SECTION", "a section, or one setting; default: all", ""),
     "run": word("RUN", _WHICH_RUN, "latest"),
     "service": word("SERVICE", "whose: runner, redis, trainer, telemetry, client-1 ..."),
+    "sink": {"choices": SINKS, "help": "which one"},
     "values": word("KEY=VALUE", "a setting and its value, such as ppo.gamma=0.98", nargs="+"),
     "what": {
         "nargs": "?",
@@ -325,6 +336,13 @@ _DECLARED = (
         "--server-file --lan --public",
         is_service=True,
     ),
+    _declare(
+        "exporter",
+        "roles:exporter",
+        "what Prometheus and Grafana read of a runner, alone, in the foreground",
+        "--server-file",
+        is_service=True,
+    ),
     *(
         _declare(
             name,
@@ -340,6 +358,13 @@ _DECLARED = (
         "roles:inference",
         "an inference server alone, in the foreground",
         "--name --server-file",
+        is_service=True,
+    ),
+    _declare(
+        "sink",
+        "roles:sink",
+        "one that takes what a run records elsewhere, alone, in the foreground",
+        "sink --run --server-file",
         is_service=True,
     ),
     _declare(

@@ -97,6 +97,16 @@ def gateway(arguments: Arguments) -> int:
     return run_gateway(_address(arguments), folder, arguments.lan, arguments.public)
 
 
+def exporter(arguments: Arguments) -> int:
+    """`exporter`: what Prometheus and Grafana read."""
+    from soulsgui.config.layers import load_settings
+    from soulsgui.telemetry.sinks.exporter import run_exporter
+
+    folders = folders_of(arguments)
+    settings = load_settings(folders, assignments=arguments.assignments)
+    return run_exporter(folders, settings.exporter, _address(arguments))
+
+
 def trainer(arguments: Arguments) -> int:
     """`trainer`: the training node of a run."""
     from soulsgui.process import leave
@@ -134,6 +144,13 @@ def inference(arguments: Arguments) -> int:
     if not inference_number(arguments.name):
         raise UsageError(f"--name {arguments.name}: expected inference-1, or another number.")
     return run_inference_server(_address(arguments), arguments.name)
+
+
+def sink(arguments: Arguments) -> int:
+    """`sink`: takes what a run records elsewhere."""
+    from soulsgui.telemetry.sinks.process import run_sink
+
+    return run_sink(arguments.sink, _run(arguments), _address(arguments), folders_of(arguments).server)
 
 
 def join(arguments: Arguments) -> int:

@@ -84,6 +84,7 @@ class Folders:
 
     overrides = Inside("config.yaml", of="config")  # the user's own settings
     redis_secret = Inside("redis.secret", of="config")  # the server's: the line `requirepass <password>`
+    exporter_token = Inside("exporter.token", of="config")  # what Prometheus and Grafana show from elsewhere
     servers = Inside("servers", of="config")  # invitations of other servers taken up here, a file each
     agreed = Inside("runs.agreed.json", of="config")  # what runs may execute on this computer
     runs = Inside("runs", of="data")  # one folder per run
@@ -130,6 +131,8 @@ class RunFolder:
     store = Inside("telemetry.sqlite")  # every episode, metric and event
     series = Inside("telemetry.json")  # the exported series
     figure = Inside("telemetry.png")  # the exported figure
+    tensorboard = Inside("tensorboard")  # event files for TensorBoard
+    sinks = Inside("sinks")  # how far each sink has come
     checkpoint = Inside("checkpoint")  # the current one
     previous = Inside("previous")  # the current ones before it: see `older`
     best_model = Inside("best_model")  # the model with the best score

@@ -32,6 +32,7 @@ from soulsgui.config.sections.server import (
     ClientSettings,
     ClientsSettings,
     ControlSettings,
+    ExporterSettings,
     LoggingSettings,
     RedisSettings,
 )
@@ -148,6 +149,7 @@ class Settings(Section):
     telemetry: TelemetrySettings = _section(TelemetrySettings)
     redis: RedisSettings = _section(RedisSettings)
     control: ControlSettings = _section(ControlSettings)
+    exporter: ExporterSettings = _section(ExporterSettings)
     logging: LoggingSettings = _section(LoggingSettings)
 
     @property

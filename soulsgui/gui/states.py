@@ -144,6 +144,7 @@ def level_look(level: str) -> Look:
 _TITLES = {
     "redis": "Redis",
     "gateway": "Gateway",
+    "exporter": "Exporter",
     "trainer": "Trainer",
     "telemetry": "Telemetry",
     "evaluator": "Evaluator",

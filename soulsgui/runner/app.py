@@ -35,7 +35,7 @@ from soulsgui.runner.services.service import Health, ServiceSpec
 from soulsgui.system import free_disk_bytes
 from soulsgui.wire.beats import LOST_S
 from soulsgui.wire.control import ClientStatus, RunStatus, Status
-from soulsgui.wire.keys import GATEWAY, TRAINER, Keys
+from soulsgui.wire.keys import EXPORTER, GATEWAY, TRAINER, Keys
 
 logger = logging.getLogger(__name__)
 
@@ -102,6 +102,7 @@ class Runner(BaseRunner):
             # One that an earlier runner left knows whom that one let in.
             await self.access.look()
             await self.start_gateway()
+            await self._start_exporter()
             adopted = await self.run_manager.adopt()
             await self.supervisor.stop_orphans()
             self._announce()
@@ -234,6 +235,28 @@ class Runner(BaseRunner):
             port=self._address.port,
             retry_s=_AGAIN_S,
             binding=binding_of(server_file),
+            env=child_env(),
+        )
+        if not await self.supervisor.adopt(spec):
+            await self.supervisor.start(spec)
+
+    async def _start_exporter(self) -> None:
+        """Start what Prometheus and Grafana read, or take it over, where it is wanted."""
+        wanted = self.settings.exporter
+        if not wanted.enabled:
+            return
+        places = ("--config-dir", str(self.folders.config), "--data-dir", str(self.folders.data))
+        told = [f"exporter.{name}={value}" for name, value in wanted.model_dump().items()]
+        spec = ServiceSpec(
+            name=EXPORTER,
+            kind=EXPORTER,
+            argv=(*own_command(EXPORTER), *places, *(word for one in told for word in ("--set", one))),
+            tier=2,
+            log_path=server_logs(self.folders) / "exporter.log",
+            health=node_health(EXPORTER, self.server_state),
+            port=wanted.port,
+            retry_s=_AGAIN_S,
+            binding=binding_of(self.folders.server_address),
             env=child_env(),
         )
         if not await self.supervisor.adopt(spec):

@@ -24,8 +24,10 @@ TRAINER = "trainer"
 TELEMETRY = "telemetry"
 EVALUATOR = "evaluator"
 GATEWAY = "gateway"
+EXPORTER = "exporter"
 INFERENCE = "inference"  # what inference servers are called, with a number behind it
-NODES = (TRAINER, TELEMETRY, EVALUATOR)  # the nodes of a server; a run without evaluations has no evaluator
+SINKS = ("tensorboard",)  # where records go besides the store, each a node of the run that asks for it
+NODES = (TRAINER, TELEMETRY, EVALUATOR, *SINKS)  # the nodes of a run; most have no sinks, some no evaluator
 
 TRAINER_GROUP = "trainer"
 TELEMETRY_GROUP = "telemetry"

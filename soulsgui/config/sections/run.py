@@ -178,6 +178,16 @@ class TelemetrySettings(Section, effect=Effect.RESUME):
         "the end of a run.",
         unit="episodes",
     )
+    tensorboard: bool = setting(
+        False,
+        "Write event files for TensorBoard into the folder `tensorboard` of the run; needs the package "
+        "tensorboard.",
+    )
+
+    @property
+    def sinks(self) -> tuple[str, ...]:
+        """Names of the sinks that a run has, as of the settings that switch them on."""
+        return ("tensorboard",) if self.tensorboard else ()
 
 
 _EMPTY = "empty: only numbers that are not finite."

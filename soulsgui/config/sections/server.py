@@ -48,6 +48,21 @@ class ControlSettings(Section, effect=Effect.RESTART_RUNNER):
     )
 
 
+class ExporterSettings(Section, effect=Effect.RESTART_RUNNER):
+    """What Prometheus and Grafana read."""
+
+    enabled: bool = setting(
+        False, "Answer Prometheus (`/metrics`) and Grafana (as a JSON data source) on a port of their own."
+    )
+    host: str = setting(
+        "127.0.0.1",
+        "Address of this machine where it answers. On loopback anybody on this machine may ask; at a private "
+        "address, whoever shows the token in `exporter.token` of the configuration folder, unencrypted.",
+        min_length=1,
+    )
+    port: Annotated[int, Field(ge=1, le=65_535)] = setting(9478, "Port where it answers.")
+
+
 class LoggingSettings(Section, effect=Effect.RESUME, to_clients=True):
     """What the logs hold."""
 

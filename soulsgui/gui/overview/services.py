@@ -127,7 +127,7 @@ def _usage(services: Sequence[ServiceStatus]) -> str:
 SendCommand = Callable[[str, dict[str, object]], Call]
 """Sends a command by name with its parameters."""
 
-_ORDER = ("redis", "gateway", "trainer", "telemetry", "evaluator", "inference")
+_ORDER = ("redis", "gateway", "exporter", "trainer", "telemetry", "evaluator", "inference", "sink")
 _MARGIN_PX = 12
 _BUTTON_GAP_PX = 6
 _CARD_GAP_PX = 10

@@ -1,10 +1,11 @@
 """Where the asynchronous trainer's records go."""
 
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Protocol
 
-from soulsgui.errors import UsageError
+from soulsgui.telemetry.sinks.tensorboard import EventFiles
 
 OPT_STEPS = "opt_steps"
 
@@ -30,17 +31,10 @@ class TensorboardRecorder:
     """
 
     def __init__(self, folder: Path | str) -> None:
-        try:
-            from torch.utils.tensorboard import SummaryWriter
-        except ModuleNotFoundError as error:
-            raise UsageError(
-                "Event files need the package tensorboard.", "Install it: pip install tensorboard"
-            ) from error
-        self._writer = SummaryWriter(str(folder))
-        self.flush, self.close = self._writer.flush, self._writer.close
+        self._files = EventFiles(folder)
+        self.flush, self.close = self._files.flush, self._files.close
 
     def write(self, record: Mapping[str, float]) -> None:
         """Write a record."""
-        for name, value in record.items():
-            if name != OPT_STEPS:
-                self._writer.add_scalar(name, value, int(record[OPT_STEPS]))
+        values = {name: value for name, value in record.items() if name != OPT_STEPS}
+        self._files.add(values, int(record[OPT_STEPS]), time.time())

@@ -1,7 +1,6 @@
 """The control API of a runner: HTTP and WebSocket on loopback, for holders of its token."""
 
 import asyncio
-import hmac
 import json
 import logging
 import time
@@ -15,11 +14,12 @@ from aiohttp import WSMsgType, web
 from aiohttp.http import HttpProcessingError
 from pydantic import ValidationError
 
-from soulsgui.errors import SoulsGuiError, printable
+from soulsgui.errors import SoulsGuiError
 from soulsgui.runner.refusal import Result, as_api_error, bad_parameters, unknown_command
 from soulsgui.system import free_port, who_connects, who_listens
 from soulsgui.wire import control
 from soulsgui.wire.control import ErrorCode
+from soulsgui.wire.http_guard import why_refused
 
 if TYPE_CHECKING:
     from soulsgui.runner.base import BaseRunner
@@ -28,7 +28,6 @@ logger = logging.getLogger(__name__)
 
 HOST = "127.0.0.1"
 
-_OUR_HOSTS = frozenset({"127.0.0.1", "localhost", "[::1]"})
 _MAX_BODY_BYTES = 4 * 2**20
 _HEARTBEAT_S = 20.0
 _CURSOR_DIGITS = 20
@@ -135,9 +134,9 @@ class ControlServer:
 
     @web.middleware
     async def _guarded(self, request: web.Request, handler: _RequestHandler) -> web.StreamResponse:
-        refusal = self._refusal(request)
+        refusal = why_refused(request.headers, self.token)
         if refusal is not None:
-            return refusal
+            return _not_allowed(*refusal)
         self._known.add(request.protocol)
         try:
             return await handler(request)
@@ -146,23 +145,6 @@ class ControlServer:
             return _failed(
                 control.ApiError(code=code, message=f"{request.path}: {error.reason}"), error.status
             )
-
-    def _refusal(self, request: web.Request) -> web.Response | None:
-        """Answer those who may not ask: other names for this machine, web pages, a wrong token."""
-        # A page whose name was made to point at this machine still sends its own name as Host.
-        host = request.headers.get("Host", "")
-        if host.rpartition(":")[0] not in _OUR_HOSTS and host not in _OUR_HOSTS:
-            name = printable(host, 100)
-            return _not_allowed(403, f"This interface is not reached under the name {name!r}.")
-        origin = request.headers.get("Origin")
-        if origin is not None and origin != f"http://{host}":
-            return _not_allowed(403, "Web pages of others may not use this interface.")
-        scheme, _, token = request.headers.get("Authorization", "").partition(" ")
-        if scheme.lower() != "bearer" or not hmac.compare_digest(
-            token.strip().encode(errors="replace"), self.token.encode()
-        ):
-            return _not_allowed(401, "The token is wrong or missing.")
-        return None
 
     async def _status(self, _request: web.Request) -> web.Response:
         return _json(self._runner.status().to_json())

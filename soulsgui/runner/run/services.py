@@ -30,7 +30,7 @@ from soulsgui.telemetry.export import PROGRAM
 from soulsgui.wire.connection import AWAY
 from soulsgui.wire.control import ServiceStatus
 from soulsgui.wire.control.states import CLIENT
-from soulsgui.wire.keys import EVALUATOR, INFERENCE, TELEMETRY, TRAINER, inference_server
+from soulsgui.wire.keys import EVALUATOR, INFERENCE, SINKS, TELEMETRY, TRAINER, inference_server
 from soulsgui.wire.node_commands import NodeCommand
 
 logger = logging.getLogger(__name__)
@@ -42,6 +42,8 @@ READY_LIMIT_S = 55.0
 EVALUATOR_HURRIED_GRACE_S = 7.0
 """What the evaluation at the end of a run that was stopped may take; at a goal it has its own grace."""
 
+SINK = "sink"
+
 _NODES = (TRAINER, TELEMETRY)  # without them there is no training
 
 _LIMITS: dict[str, dict[str, Any]] = {
@@ -50,6 +52,8 @@ _LIMITS: dict[str, dict[str, Any]] = {
     TELEMETRY: {"tier": 1, "grace_s": 30.0},
     # It is given longer than the evaluation at the end may take.
     EVALUATOR: {"tier": 2, "grace_s": 13.0},
+    # What telemetry stored last goes on to it.
+    **{name: {"tier": 1, "grace_s": 30.0, "retry_s": 60.0} for name in SINKS},
 }
 """What is special about each node, as fields of its `ServiceSpec`."""
 
@@ -136,11 +140,13 @@ class RunServices:
         evaluates: bool,
         inference: int = 0,
         hang_s: float = 120.0,
+        sinks: tuple[str, ...] = (),
     ) -> None:
         self._hang_s = hang_s  # after which the evaluator gives up on its environment by itself
         self.clients = clients  # Names of the clients the server starts itself
         self._evaluator = [EVALUATOR] if evaluates else []
         self._inference = [inference_server(number) for number in range(1, inference + 1)]
+        self._sinks = sinks
         self._run = run
         self._context = context
         self._supervisor = context.supervisor
@@ -149,13 +155,15 @@ class RunServices:
     @property
     def names(self) -> list[str]:
         """Every service of the run."""
-        return [*_NODES, *self._evaluator, *self._inference, *self.clients]
+        return [*_NODES, *self._evaluator, *self._sinks, *self._inference, *self.clients]
 
     def spec(self, name: str) -> ServiceSpec:
         """Return a service of the run."""
         context, special = self._context, _LIMITS.get(name)
+        tells: tuple[str, ...]
         if special is not None:
-            kind, tells, server_file = name, ("--run", str(self._run.root)), context.folders.server_address
+            kind, role = (SINK, (name,)) if name in SINKS else (name, ())
+            tells, server_file = (*role, "--run", str(self._run.root)), context.folders.server_address
             health, binding = node_health(name, context.server_state), self._server
             # Nodes read the settings of their run, which no other try would change. Clients are tried again:
             # what they refuse may be put right meanwhile, by another run or by their owner.
@@ -186,7 +194,7 @@ class RunServices:
 
     async def start(self) -> None:
         """Start all of them; each waits by itself for what it needs."""
-        passing = (CLIENT, EVALUATOR, INFERENCE)
+        passing = (CLIENT, EVALUATOR, INFERENCE, SINK)
         known = [status.name for status in self._supervisor.statuses() if status.kind in passing]
         await self._supervisor.remove(*(name for name in known if name not in self.names))
         await self._enlist()
@@ -248,10 +256,11 @@ class RunServices:
         )
 
     async def end(self, save: bool) -> None:
-        """End all of them, telemetry last, so that it stores the trainer's last rows."""
+        """End all of them: telemetry stores the trainer's last rows, then sinks take these elsewhere."""
         others = self._supervisor.stop(*self.clients, *self._inference, *self._evaluator)
         await asyncio.gather(self._end_trainer(save), others)
         await self._supervisor.stop(TELEMETRY)
+        await self._supervisor.stop(*self._sinks)
         outcome = self._supervisor.outcome_of(TELEMETRY)
         if self._run.store.exists() and (outcome is None or not outcome.in_order):
             await self._export()

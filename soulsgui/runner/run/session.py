@@ -81,6 +81,7 @@ class RunSession:
             bool(settings.evaluates_every),
             settings.inference_servers,
             settings.client.hang_seconds,
+            settings.telemetry.sinks,
         )
         self.ending: Reached = ""  # Why it is being ended; empty while it is not
         self.evaluates = True  # Whether its last weights are evaluated at its end, as far as there is time

@@ -14,7 +14,7 @@ from soulsgui.runner.services.processes import ProcessTree
 from soulsgui.wire.beats import BeatReader
 from soulsgui.wire.connection import AWAY, Address, connect
 from soulsgui.wire.control import ServerStatus
-from soulsgui.wire.keys import GATEWAY, NODES, Keys, is_client_name
+from soulsgui.wire.keys import EXPORTER, GATEWAY, NODES, Keys, is_client_name
 from soulsgui.wire.messages.heartbeat import EXPIRY_S, MAX_BYTES, Heartbeat
 from soulsgui.wire.messages.metrics import ROW_FIELD, Row, read_row
 from soulsgui.wire.messages.node import NodeState
@@ -114,7 +114,7 @@ class ServerReader:
         if not self._last:
             self._last = {stream: self._newest_id(stream) for stream in (self._keys.metrics, self._keys.done)}
         # MGET answers nil for a key of another type, where GET would fail the whole turn.
-        names = (*NODES, GATEWAY)
+        names = (*NODES, GATEWAY, EXPORTER)
         states = self._mget([self._keys.node(name) for name in names])
         nodes = {name: NodeState.read(data) for name, data in zip(names, states, strict=True)}
         rows = [read_row(fields.get(ROW_FIELD, b"")) for fields in self._news(self._keys.metrics)]

@@ -251,7 +251,7 @@ def test_without_tensorboard_it_is_said_what_to_install(
 ) -> None:
     from soulsgui.training import TensorboardRecorder
 
-    monkeypatch.setitem(__import__("sys").modules, "torch.utils.tensorboard", None)
+    monkeypatch.setitem(__import__("sys").modules, "tensorboard.compat.proto", None)
     with pytest.raises(UsageError, match="tensorboard") as caught:
         TensorboardRecorder(tmp_path)
     assert "pip install" in caught.value.remedy
