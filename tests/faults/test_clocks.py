@@ -75,7 +75,9 @@ def test_clients_play_on_when_a_server_without_its_data_comes_back_an_hour_earli
             server.restart()
             back = time.monotonic()
             until(lambda: client.progress.session not in ("", older), "another session")
-            connection.hset(keys.clients, "c", "{}")  # before, the trainer might make its stream, as old as it was
+            connection.hset(
+                keys.clients, "c", "{}"
+            )  # before, the trainer might make its stream, as old as it was
             assert int(client.progress.session.partition("-")[0]) < ahead
             taken = node.wait_for(lambda state: True, "its state").env_steps
             state = node.wait_for(lambda now: now.env_steps > taken + 200, "samples of the new session")
