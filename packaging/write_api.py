@@ -31,7 +31,10 @@ of the commands.
 - `GET /v1/status` answers `Status`.
 - `POST /v1/commands/GROUP.COMMAND` takes the parameters as a JSON object and answers
   `{"ok": true, "result": ...}` or `{"ok": false, "error": {"code", "message", "remedy"}}`.
-- `GET /v1/jobs/ID` answers `Job`: commands that take long are shown to every window as jobs.
+- `GET /v1/jobs/ID` answers `Job`: commands that take long are shown to every window as jobs. Some are
+  answered at once with their job: they go on, and can be cancelled (`job.cancel`).
+- `GET /v1/files/ID` sends a file that a job made; `POST /v1/files` takes one, for commands that ask for the
+  id of a file, and answers `StoredFile`.
 - `WS /v1/feed?cursor=N` sends what came after cursor N where it is still held, else a snapshot first.
 
 """
@@ -59,6 +62,8 @@ def page() -> str:
 def _command(command: Command, told: dict[str, type[BaseModel]]) -> str:
     words = f"{command.help[0].upper()}{command.help[1:]}. {command.more}".rstrip()
     facts = [" and ".join(_ROLES[role] for role in command.roles)]
+    if command.job:
+        facts.append("answered at once with its job")
     if command.long:
         facts.append(
             "takes long: a job" if len(command.long) == len(command.roles) else "a job in client mode"
@@ -74,8 +79,9 @@ def _command(command: Command, told: dict[str, type[BaseModel]]) -> str:
     if command.result is None:
         return "".join([*lines, f"\n{_NO_FIELDS}\n"])
     _note(command.result, told)
+    whose = "Result of the job" if command.job else "Result"
     return "".join(
-        [*lines, f"\nResult: [`{command.result.__name__}`](#{command.result.__name__.lower()}).\n"]
+        [*lines, f"\n{whose}: [`{command.result.__name__}`](#{command.result.__name__.lower()}).\n"]
     )
 
 

@@ -3,6 +3,7 @@
 import _thread
 import contextlib
 import io
+import json
 import logging
 import os
 import re
@@ -12,16 +13,16 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from types import FrameType
-from typing import NoReturn, TextIO
+from typing import IO, Any, NoReturn, TextIO
 
 import soulsgui
 from soulsgui.errors import printable
-from soulsgui.system import become, process_identity, same_process, stop_signals
+from soulsgui.system import become, kill_descendants, process_identity, same_process, stop_signals
 
 SUPERVISED_ENV = {"SOULSGUI_SUPERVISED": "1"}
 """What tells a child that a runner starts it again after an error, and keeps the list of clients."""
@@ -186,6 +187,35 @@ def leave(code: int) -> NoReturn:
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)
+
+
+@contextlib.contextmanager
+def asked() -> Iterator[tuple[dict[str, Any], Callable[[dict[str, Any]], None]]]:
+    """Return what standard input asks this process for, and how it answers: a line of JSON a message.
+
+    Whoever asked reads standard output alone, so nothing else is written there. When nobody is there any
+    more who would hear it, the process ends, whatever it does.
+    """
+    # Without a buffer: its lock, held by a thread that waits, would be in the way at the end.
+    source = os.fdopen(os.dup(sys.stdin.fileno()), "rb", buffering=0)
+    with os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8") as output:
+        os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+        with Path(os.devnull).open() as nothing:
+            os.dup2(nothing.fileno(), sys.stdin.fileno())
+
+        def send(message: dict[str, Any]) -> None:
+            output.write(json.dumps(message) + "\n")
+            output.flush()
+
+        request = json.loads(source.readline())
+        threading.Thread(target=_end_with, args=(source,), name="end with who asks", daemon=True).start()
+        yield request, send
+
+
+def _end_with(source: IO[bytes]) -> None:
+    source.read()
+    kill_descendants()
+    os._exit(1)
 
 
 def is_supervised() -> bool:

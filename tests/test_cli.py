@@ -37,6 +37,7 @@ from soulsgui.wire.control import (
     ClientStatus,
     ControlFile,
     ErrorCode,
+    Job,
     NewInvitation,
     RunStatus,
     ServiceParams,
@@ -133,12 +134,19 @@ class FakeRunner:
         self.answer: dict[str, Any] | Exception = {"run_id": "r1", "run_dir": "/r1"}
         self.told = Status(run=RunStatus(algorithm="ppo"))
         self.states: list[RunStatus] = []
+        self.jobs: list[Job | BaseException] = []
 
     def command(self, name: str, params: dict[str, Any]) -> dict[str, Any]:
         self.asked.append((name, params))
         if isinstance(self.answer, Exception):
             raise self.answer
         return self.answer
+
+    def job(self, _job_id: str) -> Job:
+        found = self.jobs.pop(0)
+        if isinstance(found, BaseException):
+            raise found
+        return found
 
     def status(self) -> dict[str, Any]:
         run = self.states.pop(0) if self.states else self.told.run
@@ -329,6 +337,28 @@ def test_help_is_code_0_and_shows_every_command_in_one_group(terminal: Terminal,
 
 WITH_A_RUNNER = ("status", "status --json", "control --json", "call server.hello", "run start", "run stop")
 WITH_A_RUNNER += ("quicksave", "clients list", "clients pause a", "shutdown", "revoke gamer")
+
+
+def test_a_job_is_waited_for_and_cancelled_by_whoever_stops_waiting(
+    terminal: Terminal, runner: FakeRunner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def told(**changes: Any) -> Job:
+        return Job(id="j1", command="checkpoint.verify", state="running").model_copy(update=changes)
+
+    runner.answer = told().model_dump(mode="json")
+    runner.jobs = [told(part=0.5, progress="reading"), told(state="done", result={"checkpoints": []})]
+    shown: list[str] = []
+    monkeypatch.setattr(remote, "show_progress", shown.append)
+    monkeypatch.setattr(remote, "_LOOK_EVERY_S", 0.0)
+    assert terminal.json("checkpoints verify") == []
+    assert " 50% reading" in shown
+    runner.jobs = [told(state="failed", error=ApiError(code=ErrorCode.NOT_FOUND, message="gone"))]
+    assert terminal.err("checkpoints verify", code=1) == "gone\n"
+    runner.jobs = [told(state="cancelled")]
+    assert "was cancelled" in terminal.err("checkpoints verify", code=1)
+    runner.jobs = [KeyboardInterrupt()]
+    terminal.err("checkpoints verify", code=1)
+    assert runner.asked[-1] == ("job.cancel", {"job": "j1"})
 
 
 @pytest.mark.parametrize("words", WITH_A_RUNNER)

@@ -8,7 +8,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
-from soulsgui.cli.output import agrees, answer, folders_of, say
+from soulsgui.cli.output import agrees, answer, folders_of, say, show_progress
 from soulsgui.cli.parser import Arguments
 from soulsgui.config.layers import combine, defaults_layer, layers_of, load_run_settings
 from soulsgui.config.parsing import Layer, layer_of_tree, parse_assignments
@@ -68,7 +68,7 @@ def evaluate(arguments: Arguments) -> int:
                 _end_hanging, _Progress(), None if film is None else lambda frame: film.add(frame()),
             )  # fmt: skip
         finally:
-            _show("")
+            show_progress("")
     notes = [found.cut_words]
     if film is not None:
         report["video"] = str(target)
@@ -78,7 +78,7 @@ def evaluate(arguments: Arguments) -> int:
 
 def _end_hanging(fault: ProcessFault) -> None:
     """End this process, whose main thread is in an environment that does not answer."""
-    _show("")
+    show_progress("")
     remedy = "Mend it, or give it more time: --set client.hang_seconds=SECONDS"
     say(f"{fault.message}\n{fault.details}{remedy}", sys.stderr)
     sys.stderr.flush()
@@ -95,7 +95,7 @@ class _Progress:
     def __call__(self, episodes: int, steps: int) -> None:
         if (now := time.monotonic()) >= self._next:
             self._next = now + _SHOW_EVERY_S
-            _show(f"{count_words(episodes, 'episode')} have ended, {count_words(steps, 'step')} made")
+            show_progress(f"{count_words(episodes, 'episode')} have ended, {count_words(steps, 'step')} made")
 
 
 def find_checkpoint(library: Library, name: str) -> Path:
@@ -188,9 +188,9 @@ def check(arguments: Arguments) -> int:
     layers = layers_of(folders_of(arguments), arguments.preset, overrides)
     settings = combine(layers)
     try:
-        report = asyncio.run(examine(settings, _show))
+        report = asyncio.run(examine(settings, show_progress))
     finally:
-        _show("")
+        show_progress("")
     if not report["ok"]:
         written: dict[str, str] = {}
         for layer in layers[1:]:
@@ -200,10 +200,3 @@ def check(arguments: Arguments) -> int:
         report["places"] = {key: written[key] for key in told if key in written}
     answer(arguments, report, "\n".join(report_lines(report)))
     return 0 if report["ok"] else 1
-
-
-def _show(doing: str) -> None:
-    """Show progress in place of the line before, on a terminal only."""
-    if sys.stderr.isatty():
-        sys.stderr.write(f"\r\x1b[K{doing}")
-        sys.stderr.flush()

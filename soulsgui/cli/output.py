@@ -25,6 +25,13 @@ def say(text: str, stream: TextIO | None = None) -> None:
         stream.write(f"{printable(text, None, lines=True)}\n")
 
 
+def show_progress(doing: str) -> None:
+    """Show progress in place of the line before, on a terminal only."""
+    if sys.stderr.isatty():
+        sys.stderr.write(f"\r\x1b[K{printable(doing)}")
+        sys.stderr.flush()
+
+
 def say_json(document: Any) -> None:
     """Write one JSON document, which may hold messages of ours, to standard output."""
     say(json.dumps(document, indent=2, default=lambda message: message.model_dump(mode="json")))

@@ -34,7 +34,7 @@ class Arguments(argparse.Namespace):
 
 GROUPS = {
     "run a server": ("gui", "serve", "shutdown", "invite", "revoke", "config"),
-    "watch and steer": ("status", "run", "quicksave", "runs", "checkpoints", "clients"),
+    "watch and steer": ("status", "run", "quicksave", "runs", "checkpoints", "jobs", "clients"),
     "look back": ("logs", "events", "audit"),
     "help a server": ("join", "client"),
     "tools": ("evaluate", "env", "control", "call"),
@@ -45,6 +45,7 @@ GROUPS = {
 _FAMILIES = {
     "run": "begin, continue and end the run of the server",
     "checkpoints": "the checkpoints of runs",
+    "jobs": "what goes on beside the run, such as an export",
     "runs": "the runs in the data folder",
     "config": "your settings",
     "env": "the environment that is played",

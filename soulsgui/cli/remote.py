@@ -6,14 +6,33 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from soulsgui.cli.declaring import typed_params
-from soulsgui.cli.output import agrees, answer, folders_of, log_line, room, say, say_json, warn_without_effect
+from soulsgui.cli.output import (
+    agrees,
+    answer,
+    folders_of,
+    log_line,
+    room,
+    say,
+    say_json,
+    show_progress,
+    warn_without_effect,
+)
 from soulsgui.cli.parser import GROUPS, Arguments
 from soulsgui.errors import ServerTimeoutError, ServerUnreachableError, SoulsGuiError, UsageError
 from soulsgui.wire.api_client import COMMAND_TIMEOUT_S, CONTROL_FILE, ApiClient, CommandFailedError
-from soulsgui.wire.control import COMMANDS, ClientLog, ControlFile, ErrorCode, Status
+from soulsgui.wire.control import (
+    COMMANDS,
+    CheckpointList,
+    ClientLog,
+    ControlFile,
+    ErrorCode,
+    Job,
+    JobList,
+    Status,
+)
 
 _WATCH_EVERY_S = 1.0
 _LOOK_EVERY_S = 0.5
@@ -35,7 +54,9 @@ class RunnerClient(ApiClient):
         self._start = start
         super().__init__(self.control)
 
-    def _request(self, method: str, path: str, body: str | None, timeout_s: float) -> dict[str, Any]:
+    def _request(
+        self, method: str, path: str, body: str | BinaryIO | None, timeout_s: float
+    ) -> dict[str, Any]:
         try:
             return super()._request(method, path, body, timeout_s)
         except SoulsGuiError as error:
@@ -140,11 +161,33 @@ def plain(arguments: Arguments) -> int:
     if arguments.command in ("run.pause", "clients.pause"):
         arguments.paused_before = _is_paused(runner.status(), params.get("client"))
     result = runner.command(arguments.command, params)
+    if COMMANDS[arguments.command].job:
+        result = wait_for(runner, Job.model_validate(result)).result
     said = _SAID[arguments.command]
     words = said.format(**vars(arguments), **result) if isinstance(said, str) else said(arguments, result)
     if words:
         say(words)
     return 0
+
+
+def wait_for(runner: RunnerClient, job: Job) -> Job:
+    """Return a job when it is done, showing what it does; whoever stops waiting cancels it."""
+    try:
+        while job.state == "running":
+            part = "" if job.part is None else f"{job.part:4.0%} "
+            show_progress(f"{part}{job.progress}")
+            time.sleep(_LOOK_EVERY_S)
+            job = runner.job(job.id)
+    except KeyboardInterrupt:
+        runner.command("job.cancel", {"job": job.id})
+        raise
+    finally:
+        show_progress("")
+    if job.error is not None:
+        raise CommandFailedError(job.error)
+    if job.state == "cancelled":
+        raise SoulsGuiError(f"{job.command} was cancelled.")
+    return job
 
 
 def _typed(arguments: Arguments) -> dict[str, Any]:
@@ -257,6 +300,29 @@ def _tell_rejects(arguments: Arguments, result: dict[str, Any]) -> str:
     return ""
 
 
+def _tell_verified(arguments: Arguments, result: dict[str, Any]) -> str:
+    found = CheckpointList.model_validate(result).checkpoints
+    damaged = [f"{info.id} is damaged: {info.error}" for info in found if not info.valid]
+    whole = f"{len(found) - len(damaged)} of {len(found)} checkpoints are whole"
+    answer(arguments, found, "\n".join([*damaged, whole]) if found else "There is no checkpoint yet.")
+    return ""
+
+
+def _tell_jobs(arguments: Arguments, result: dict[str, Any]) -> str:
+    found = JobList.model_validate(result).jobs
+    lines = [f"{job.id}  {job.command}  {job.state}  {_job_words(job)}".rstrip() for job in found]
+    answer(arguments, found, "\n".join(lines) or "There was no job yet.")
+    return ""
+
+
+def _job_words(job: Job) -> str:
+    if job.error is not None:
+        return job.error.message
+    return job.progress if job.state == "running" else ""
+
+
+_CANCELLED = {"cancelled": "is cancelled", "done": "was done already", "failed": "had failed already"}
+
 _SAID: dict[str, str | Callable[[Arguments, dict[str, Any]], str]] = {
     "run.start": "started {run_id} ({run_dir})",
     "run.resume": "resumed {run_id} ({run_dir})",
@@ -264,6 +330,9 @@ _SAID: dict[str, str | Callable[[Arguments, dict[str, Any]], str]] = {
     "run.pause": _tell_pause,
     "run.continue": lambda _, told: "the run goes on" if told["done"] else f"it goes on {_AS_SOON}",
     "checkpoint.save": _tell_save,
+    "checkpoint.verify": _tell_verified,
+    "job.list": _tell_jobs,
+    "job.cancel": lambda asked, told: f"{asked.job} {_CANCELLED[told['job']['state']]}",
     "clients.pause": lambda asked, _: (
         f"{asked.client}: {'it was paused already' if asked.paused_before else 'pause is wished'}"
     ),

@@ -2,7 +2,6 @@
 
 import contextlib
 import gc
-import json
 import logging
 import os
 import re
@@ -10,11 +9,9 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import IO, Any
 
 from soulsgui.cli.output import agrees, folders_of, say, warn_without_effect
 from soulsgui.cli.parser import Arguments
@@ -24,7 +21,6 @@ from soulsgui.system import (
     confine,
     has_screen,
     is_loopback,
-    kill_descendants,
     new_session_kwargs,
     stop_signals,
     terminate_group,
@@ -250,23 +246,13 @@ def _invited_client(arguments: Arguments) -> int:
 
 def probe(_arguments: Arguments) -> int:
     """`probe`: examines the environment that standard input names; each line it writes is a message."""
-    # Environments print what they like; the messages have standard output to themselves, and standard input.
-    # Without a buffer: its lock, held by a thread that waits, would be in the way at the end.
-    source = os.fdopen(os.dup(sys.stdin.fileno()), "rb", buffering=0)
-    with os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8") as output:
-        os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
-        with Path(os.devnull).open() as nothing:
-            os.dup2(nothing.fileno(), sys.stdin.fileno())
+    from soulsgui.process import asked
+
+    with asked() as (wanted, send):
         from soulsgui.environments.check import check
         from soulsgui.environments.images import fit_report
         from soulsgui.environments.step import StepClock
 
-        def send(message: dict[str, Any]) -> None:
-            output.write(json.dumps(message) + "\n")
-            output.flush()
-
-        wanted = json.loads(source.readline())
-        threading.Thread(target=_end_with, args=(source,), name="end with who asks", daemon=True).start()
         report = check(
             wanted["id"],
             wanted["kwargs"],
@@ -277,13 +263,6 @@ def probe(_arguments: Arguments) -> int:
         )
         send({"report": report.to_json() | fit_report(report.spaces, wanted["learner"])})
     return 0
-
-
-def _end_with(source: IO[bytes]) -> None:
-    """End this process, whose main thread may hang, when nobody is there any more who would hear it."""
-    source.read()
-    kill_descendants()
-    os._exit(1)
 
 
 def worker(_arguments: Arguments) -> int:

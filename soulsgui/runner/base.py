@@ -10,6 +10,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import AsyncExitStack
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Annotated, Any, ClassVar, Literal
@@ -19,7 +20,8 @@ from pydantic import Field
 from soulsgui.config.paths import Folders
 from soulsgui.errors import SoulsGuiError, UsageError
 from soulsgui.runner.api.feed import FeedBuffer, FeedPublisher
-from soulsgui.runner.api.server import HOST, Check, ControlServer, Handler, Jobs, Permissions
+from soulsgui.runner.api.jobs import Files, Jobs
+from soulsgui.runner.api.server import HOST, Check, ControlServer, Handler, Permissions
 from soulsgui.runner.audit import AUDIT_FILE, AuditLog
 from soulsgui.runner.events import EVENTS_FILE, EventLog, Level
 from soulsgui.runner.refusal import Refused, Result
@@ -87,7 +89,8 @@ class BaseRunner(ABC):
         self.save_at_end = True  # Whether its end may take the time to save
         self.feed = FeedBuffer(self._snapshot)
         self.publisher = FeedPublisher(self.feed)
-        self.jobs = Jobs(lambda job: self.feed.push(JobChange, job=job))
+        files = Files(state_dir / "files")
+        self.jobs = Jobs(lambda job: self.feed.push(JobChange, job=job), files)
         self.permissions = Permissions(self.checks)
         self._state_dir = state_dir
         self._identity_file = state_dir / identity_file
@@ -153,6 +156,7 @@ class BaseRunner(ABC):
         if not lock.acquire():
             raise SoulsGuiError(f"{who} (process {lock.holder()}) uses {self.folders.data} already.", remedy)
         self._cleanup.callback(lock.release)
+        self.jobs.files.clear()
         # One that a crashed runner left leads nowhere.
         (self._state_dir / CONTROL_FILE).unlink(missing_ok=True)
         self._own_log = OwnLog(logs / f"{RUNNER}.log")
@@ -197,6 +201,7 @@ class BaseRunner(ABC):
         api = ControlServer(self, secrets.token_urlsafe(32))
         await api.start(port, identity.control_port)
         self._cleanup.push_async_callback(api.close)
+        self._cleanup.push_async_callback(self.jobs.close)
         self._cleanup.callback(self.feed.close)
         identity = identity.model_copy(update={"control_port": api.port})
         atomic_write(self._identity_file, identity.to_json().encode())
@@ -268,9 +273,11 @@ class BaseRunner(ABC):
             raise Refused(ErrorCode.BAD_REQUEST, message, f"There are: {known}")
         if (check := self.checks.get(name)) is not None:
             check(self, params)
+        if doing := COMMANDS[name].job:
+            return self.jobs.start(name, partial(self.handlers[name], self, params), doing)
         work = self.handlers[name](self, params)
-        if (doing := COMMANDS[name].long.get(self.role)) is not None:
-            return await self.jobs.run(name, work, doing)
+        if told := COMMANDS[name].long.get(self.role):
+            return await self.jobs.run(name, work, told)
         return await work
 
 

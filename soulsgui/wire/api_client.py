@@ -3,16 +3,18 @@
 import http.client
 import json
 import urllib.parse
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, BinaryIO, NoReturn
 
 from soulsgui.errors import NotAllowedError, ServerUnreachableError, SoulsGuiError
-from soulsgui.wire.control import PREFIX, ApiError, ControlFile, ErrorCode
+from soulsgui.wire.control import PREFIX, ApiError, ControlFile, ErrorCode, Job
 
 CONTROL_FILE = "control.json"  # name of the `ControlFile` in the folder of a runner
 COMMAND_TIMEOUT_S = 90.0  # longer than the runner takes for its longest command
 
 _STATUS_TIMEOUT_S = 10.0
+_CHUNK_BYTES = 2**20
 _EXIT_CODES = {
     ErrorCode.BAD_REQUEST: 2,
     ErrorCode.BAD_CONFIG: 2,
@@ -62,7 +64,52 @@ class ApiClient:
         result = answer.get("result")
         return result if isinstance(result, dict) else {}
 
-    def _request(self, method: str, path: str, body: str | None, timeout_s: float) -> dict[str, Any]:
+    def job(self, job_id: str) -> Job:
+        """Return a job as it is at the moment.
+
+        Raises:
+            CommandFailedError: There is no such job (any more).
+            ServerUnreachableError, NotAllowedError: As `status`.
+        """
+        return Job.model_validate(self._request("GET", f"{PREFIX}/jobs/{job_id}", None, _STATUS_TIMEOUT_S))
+
+    def fetch(self, file_id: str) -> Iterator[bytes]:
+        """Yield the contents of a file that a job made.
+
+        Raises:
+            CommandFailedError: There is no such file (any more).
+            ServerUnreachableError, NotAllowedError: As `status`.
+        """
+        with self._ask("GET", f"{PREFIX}/files/{file_id}", None, COMMAND_TIMEOUT_S) as response:
+            if response.status >= 400:
+                _refuse(response)
+            while chunk := response.read(_CHUNK_BYTES):
+                yield chunk
+
+    def bring(self, source: BinaryIO) -> str:
+        """Send an open file and return its id, for a command that takes one.
+
+        Raises:
+            CommandFailedError: There is no room for it.
+            ServerUnreachableError, NotAllowedError: As `status`.
+        """
+        return str(self._request("POST", f"{PREFIX}/files", source, COMMAND_TIMEOUT_S)["id"])
+
+    def _request(
+        self, method: str, path: str, body: str | BinaryIO | None, timeout_s: float
+    ) -> dict[str, Any]:
+        with self._ask(method, path, body, timeout_s) as response:
+            if response.status >= 400:
+                _refuse(response)
+            answer = json.loads(response.read())
+            if not isinstance(answer, dict):
+                raise ValueError("it is no object")
+            return answer
+
+    @contextmanager
+    def _ask(
+        self, method: str, path: str, body: str | BinaryIO | None, timeout_s: float
+    ) -> Iterator[http.client.HTTPResponse]:
         connection = http.client.HTTPConnection(self._control.host, self._control.port, timeout=timeout_s)
         headers = {
             "Authorization": f"Bearer {self._control.token}",
@@ -71,8 +118,7 @@ class ApiClient:
         }
         try:
             connection.request(method, path, body, headers)
-            response = connection.getresponse()
-            answer = json.loads(response.read())
+            yield connection.getresponse()
         except TimeoutError as error:
             raise ServerUnreachableError(
                 f"The runner at {self._control.url} did not answer within {timeout_s:.0f} s.",
@@ -84,15 +130,13 @@ class ApiClient:
             ) from error
         finally:
             connection.close()
-        if not isinstance(answer, dict):
-            raise ServerUnreachableError(
-                f"What answers at {self._control.url} is no runner.", "Start one: soulsgui serve"
-            )
-        if response.status >= 400:
-            found = answer.get("error")
-            unsaid = {"code": ErrorCode.FAILED, "message": str(answer)}
-            refusal = ApiError.model_validate(found if isinstance(found, dict) else unsaid)
-            if refusal.code == ErrorCode.NOT_ALLOWED:
-                raise NotAllowedError(refusal.message, refusal.remedy)
-            raise CommandFailedError(refusal)
-        return answer
+
+
+def _refuse(response: http.client.HTTPResponse) -> NoReturn:
+    answer = json.loads(response.read())
+    found = answer.get("error") if isinstance(answer, dict) else None
+    unsaid = {"code": ErrorCode.FAILED, "message": str(answer)}
+    refusal = ApiError.model_validate(found if isinstance(found, dict) else unsaid)
+    if refusal.code == ErrorCode.NOT_ALLOWED:
+        raise NotAllowedError(refusal.message, refusal.remedy)
+    raise CommandFailedError(refusal)

@@ -8,9 +8,11 @@ from soulsgui import __version__
 from soulsgui.config.schema import public_values
 from soulsgui.errors import ServiceError
 from soulsgui.runner import settings_file
+from soulsgui.runner.api.jobs import RunningJob
 from soulsgui.runner.api.server import Check, Handler
 from soulsgui.runner.refusal import Refused, no_run
 from soulsgui.runner.run.agreed import AgreedRuns
+from soulsgui.runner.run.checkpoints import Checkpoints
 from soulsgui.runner.run.library import log_lines, log_paths, refuse_unknown
 from soulsgui.runner.run.start import refuse_reached, refuse_without_torch, resumption
 from soulsgui.runner.server.bus import ANSWER_LIMIT_S
@@ -220,6 +222,21 @@ async def _edit_checkpoint(runner: "Runner", params: control.CheckpointEditParam
     return control.CheckpointTold(checkpoint=info)
 
 
+async def _verify_checkpoints(
+    runner: "Runner", params: control.CheckpointVerifyParams, job: RunningJob
+) -> control.CheckpointList:
+    run = runner.library.find(params.run)
+    return control.CheckpointList(checkpoints=await job.in_thread(Checkpoints(job.tell).list, run))
+
+
+async def _list_jobs(runner: "Runner", _params: control.Empty) -> control.JobList:
+    return control.JobList(jobs=runner.jobs.all())
+
+
+async def _cancel_job(runner: "Runner", params: control.JobParams) -> control.JobTold:
+    return control.JobTold(job=await runner.jobs.cancel(params.job))
+
+
 async def _query(runner: "Runner", params: control.HistoryQueryParams) -> control.History:
     run = runner.library.find(params.run)
     found = await asyncio.to_thread(query_history, run.store, params)
@@ -291,6 +308,9 @@ HANDLERS: dict[str, Handler] = {
     "history.audit": audit,
     "checkpoint.list": _list_checkpoints,
     "checkpoint.edit": _edit_checkpoint,
+    "checkpoint.verify": _verify_checkpoints,
+    "job.list": _list_jobs,
+    "job.cancel": _cancel_job,
     "config.get": _get_config,
     "config.check": _check_config,
     "config.save": _save_config,

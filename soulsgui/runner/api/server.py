@@ -5,10 +5,11 @@ import hmac
 import json
 import logging
 import time
-import uuid
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import aclosing
+from functools import partial
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 from aiohttp import WSMsgType, web
 from aiohttp.http import HttpProcessingError
@@ -45,39 +46,6 @@ _HTTP_STATUS = {
     ErrorCode.NO_ANSWER: 504,
     ErrorCode.FAILED: 500,
 }
-
-_KEPT = 100
-
-
-class Jobs:
-    """The jobs of a runner; the last ones are remembered."""
-
-    def __init__(self, on_change: Callable[[control.Job], None]) -> None:
-        self._on_change = on_change
-        self._jobs: dict[str, control.Job] = {}
-
-    def get(self, job_id: str) -> control.Job | None:
-        """Return a job, None when it is not known (any more)."""
-        return self._jobs.get(job_id)
-
-    async def run(self, command: str, work: Awaitable[Result], progress: str = "") -> Result:
-        """Do the work of a command as a job and return its result."""
-        job = control.Job(id=uuid.uuid4().hex, command=command, state="running", progress=progress)
-        self._note(job)
-        try:
-            result = await work
-        except Exception as error:
-            self._note(job.model_copy(update={"state": "failed", "error": as_api_error(error, command)}))
-            raise
-        plain = result.model_dump(mode="json") if result is not None else {}
-        self._note(job.model_copy(update={"state": "done", "result": plain}))
-        return result
-
-    def _note(self, job: control.Job) -> None:
-        self._jobs[job.id] = job
-        while len(self._jobs) > _KEPT:
-            del self._jobs[next(iter(self._jobs))]
-        self._on_change(job)
 
 
 class _BadRequests(logging.Filter):
@@ -116,6 +84,8 @@ class ControlServer:
         app.router.add_get(f"{control.PREFIX}/status", self._status)
         app.router.add_post(control.PREFIX + "/commands/{name}", self._command)
         app.router.add_get(control.PREFIX + "/jobs/{id}", self._job)
+        app.router.add_get(control.PREFIX + "/files/{id}", self._file)
+        app.router.add_post(f"{control.PREFIX}/files", self._bring)
         app.router.add_get(f"{control.PREFIX}/feed", self._feed)
         self._app_runner = web.AppRunner(app, access_log=None, logger=logger, shutdown_timeout=1.0)
 
@@ -203,6 +173,21 @@ class ControlServer:
             return _failed(control.ApiError(code=ErrorCode.NOT_FOUND, message="There is no such job."))
         return _json(job.to_json())
 
+    async def _file(self, request: web.Request) -> web.StreamResponse:
+        try:
+            path = self._runner.jobs.files.get(request.match_info["id"])
+        except SoulsGuiError as error:
+            return _failed(as_api_error(error, request.path))
+        headers = {"Content-Disposition": f"attachment; filename*=UTF-8''{quote(path.name)}"}
+        return web.FileResponse(path, headers=headers)
+
+    async def _bring(self, request: web.Request) -> web.Response:
+        try:
+            stored = await self._runner.jobs.files.bring(request.content.iter_any())
+        except Exception as error:
+            return _failed(as_api_error(error, request.path))
+        return _json(stored.to_json())
+
     async def _command(self, request: web.Request) -> web.Response:
         name = request.match_info["name"]
         command = control.COMMANDS.get(name)
@@ -216,15 +201,22 @@ class ControlServer:
             message = f"{name}: the parameters are no JSON object: {error}"
             return _failed(control.ApiError(code=ErrorCode.BAD_REQUEST, message=message))
         entry = None if command.reads else await self._begin_entry(request, name, params)
-        text, refusal = "{}", None
+        text, refusal, result = "{}", None, None
         try:
             result = await self._runner.command(name, params)
             text = result.to_json() if result is not None else text
         except Exception as error:
             refusal = as_api_error(error, name)
         if entry is not None:
-            self._runner.audit.end(entry, refusal)
+            if isinstance(result, control.Job):
+                self._runner.jobs.when_ended(result.id, partial(self._end_entry, entry))
+            else:
+                self._runner.audit.end(entry, refusal)
         return _failed(refusal) if refusal is not None else _json(f'{{"ok": true, "result": {text}}}')
+
+    def _end_entry(self, entry: control.AuditEntry, job: control.Job) -> None:
+        cancelled = control.ApiError(code=ErrorCode.FAILED, message="It was cancelled.")
+        self._runner.audit.end(entry, cancelled if job.state == "cancelled" else job.error)
 
     async def _begin_entry(
         self, request: web.Request, name: str, params: control.Params
@@ -292,7 +284,8 @@ def _not_allowed(status: int, message: str) -> web.Response:
     return _failed(control.ApiError(code=ErrorCode.NOT_ALLOWED, message=message, remedy=remedy), status)
 
 
-Handler = Callable[[Any, Any], Awaitable[Result]]  # carries out one command for a runner
+Handler = Callable[..., Awaitable[Result]]
+"""Carries out one command: `handler(runner, params)`, or of a job `handler(runner, params, job)`."""
 
 Check = Callable[[Any, Any], object]
 """Raises why a runner can't carry out a command with these parameters now; returns where it can."""

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -29,9 +30,13 @@ _TOLD_BY_MANIFEST = Manifest.model_fields.keys() & CheckpointInfo.model_fields.k
 
 
 class Checkpoints:
-    """Lists the checkpoints of runs; hashes are remembered while the files don't change."""
+    """Lists the checkpoints of runs; hashes are remembered while the files don't change.
 
-    def __init__(self) -> None:
+    `told` is told what is read at the moment, and which part of all was.
+    """
+
+    def __init__(self, told: Callable[[str, float], object] | None = None) -> None:
+        self._told = told
         # By what a file is, not where: each checkpoint moves on when a newer one comes.
         self._hashes: dict[tuple[int, ...], str] = {}
 
@@ -42,8 +47,13 @@ class Checkpoints:
         if run.manual_saves.is_dir():
             saves = sorted(run.manual_saves.iterdir())
             places += [(path, "manual") for path in saves if not path.name.startswith(".")]
-        found = (self._info(run, path, kind) for path, kind in places)
-        return sorted((info for info in found if info is not None), key=lambda info: -info.created)
+        found = []
+        for number, (path, kind) in enumerate(places):
+            if self._told is not None:
+                self._told(f"reading {path.relative_to(run.root).as_posix()}", number / len(places))
+            if (info := self._info(run, path, kind)) is not None:
+                found.append(info)
+        return sorted(found, key=lambda info: -info.created)
 
     def get(self, run: RunFolder, checkpoint: str) -> CheckpointInfo:
         """Return one checkpoint by its path below the run's folder."""

@@ -6,6 +6,8 @@ HTTP and WebSocket on loopback with a bearer token:
 - `POST /v1/commands/GROUP.COMMAND` takes the command's parameters as a JSON object and answers
   `{"ok": true, "result": ...}` or `{"ok": false, "error": {code, message, remedy}}`.
 - `GET /v1/jobs/ID` answers `Job`.
+- `GET /v1/files/ID` sends a file that a job made; `POST /v1/files` takes one for a command and answers
+  `StoredFile`.
 - `WS /v1/feed?cursor=N` sends `FeedMessage`s: what came after cursor N where it is still held, else
   a snapshot first.
 

@@ -157,6 +157,20 @@ class CheckpointEditParams(Params):
     note: str = Field(description="the words about it")
 
 
+class CheckpointVerifyParams(Params):
+    """Which checkpoints are read."""
+
+    run: Annotated[Run, Typed("RUN", default="latest")] = "latest"
+
+
+class JobParams(Params):
+    """Which job."""
+
+    job: Annotated[str, Typed("ID", help="its id, as `soulsgui jobs list` shows it")] = Field(
+        description="its id"
+    )
+
+
 class ConfigGetParams(Params):
     """Whose values are asked for, too."""
 
@@ -340,6 +354,7 @@ class Command:
         more: What else there is to know of it.
         roles: Who carries it out.
         long: What it does meanwhile, by role, where every window is shown that it goes on: as a job.
+        job: What it does first, where it is answered at once with its `Job`, whose result is `result`.
         typed: The words of the command line that are this very command; empty where it has none of its own.
         reads: Whether it changes nothing: it is left out of the audit log.
         as_json: Whether its result can be asked for in JSON there.
@@ -353,6 +368,7 @@ class Command:
     more: str = ""
     roles: tuple[Role, ...] = ("server",)
     long: Mapping[Role, str] = field(default_factory=dict)
+    job: str = ""
     typed: str = ""
     reads: bool = False
     as_json: bool = False
@@ -496,6 +512,33 @@ COMMANDS: dict[str, Command] = {
         ),
         Command(
             "checkpoint.edit", CheckpointEditParams, "change the note of a checkpoint", results.CheckpointTold
+        ),
+        Command(
+            "checkpoint.verify",
+            CheckpointVerifyParams,
+            "read every file of the checkpoints of a run anew, and check it by its hash",
+            results.CheckpointList,
+            job="reading the checkpoints",
+            typed="checkpoints verify",
+            reads=True,
+            as_json=True,
+        ),
+        Command(
+            "job.list",
+            Empty,
+            "list the jobs, the newest first",
+            results.JobList,
+            typed="jobs list",
+            reads=True,
+            as_json=True,
+        ),
+        Command(
+            "job.cancel",
+            JobParams,
+            "cancel a job",
+            results.JobTold,
+            "Answered when it has ended, which it may have done before.",
+            typed="jobs cancel",
         ),
         Command(
             "config.get",

@@ -9,6 +9,7 @@ from soulsgui.wire.control.states import (
     API_VERSION,
     AuditEntry,
     Event,
+    Job,
     LogLine,
     RunState,
 )
@@ -139,6 +140,18 @@ class CheckpointList(Message):
     """The checkpoints of a run, the newest first."""
 
     checkpoints: list[CheckpointInfo]
+
+
+class JobList(Message):
+    """The jobs that go on, and the last ones that ended, the newest first."""
+
+    jobs: list[Job]
+
+
+class JobTold(Message):
+    """A job."""
+
+    job: Job
 
 
 class CheckpointTold(Message):

@@ -275,15 +275,37 @@ class LogLine(Message):
     text: str
 
 
+class StoredFile(Message):
+    """A file of the runner, fetched by `GET /v1/files/ID`; the newest few are kept while it runs."""
+
+    id: str
+    name: str
+    size_bytes: int
+
+
 class Job(Message):
-    """Work that takes longer than an answer may."""
+    """Work that takes longer than an answer may.
+
+    Attributes:
+        started: Seconds since the epoch.
+        progress: What it does at the moment, in words.
+        part: Which part of it is done, from 0 to 1; None where that is not known.
+        result: Once it is done: what its command answers.
+        error: Why it failed.
+        files: Once it is done: the files that it made.
+        cancellable: Whether `job.cancel` would end it.
+    """
 
     id: str
     command: str
-    state: Literal["running", "done", "failed"]
+    state: Literal["running", "done", "failed", "cancelled"]
+    started: float = 0.0
     progress: str = ""
+    part: float | None = None
     result: dict[str, Any] = Field(default_factory=dict)
     error: ApiError | None = None
+    files: list[StoredFile] = Field(default_factory=list)
+    cancellable: bool = False
 
 
 API_VERSION = 1

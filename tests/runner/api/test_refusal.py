@@ -11,9 +11,8 @@ from soulsgui.errors import (
     ServerUnreachableError,
     UsageError,
 )
-from soulsgui.runner.api.server import Jobs
 from soulsgui.runner.refusal import Refused, as_api_error
-from soulsgui.wire.control import ClientCount, ErrorCode, Job, RunsEditParams
+from soulsgui.wire.control import ErrorCode, RunsEditParams
 
 IN_A_PIPELINE = "# 1 (SET) of pipeline caused error: MISCONF x"
 
@@ -43,29 +42,6 @@ def test_errors_have_codes_and_say_what_to_do(error: Exception, code: str, what:
     assert found.message
     assert what in found.message
     assert remedy in found.remedy
-
-
-async def test_job_is_seen_while_it_runs_and_with_its_end_or_reason_and_old_ones_are_forgotten() -> None:
-    seen: list[Job] = []
-    jobs = Jobs(seen.append)
-
-    async def work() -> ClientCount:
-        assert seen[-1].state == "running"
-        return ClientCount(count=1)
-
-    async def fail() -> None:
-        raise Refused(ErrorCode.NOT_NOW, "not now")
-
-    assert await jobs.run("run.stop", work(), "saving") == ClientCount(count=1)
-    told = [(job.state, job.progress, job.result) for job in seen]
-    assert told == [("running", "saving", {}), ("done", "saving", {"count": 1})]
-    assert jobs.get(seen[0].id) == seen[-1]
-    for _ in range(101):
-        with pytest.raises(Refused):
-            await jobs.run("run.stop", fail())
-    assert (seen[-1].state, seen[-1].error.message) == ("failed", "not now")
-    assert jobs.get(seen[0].id) is None
-    assert jobs.get(seen[-1].id) == seen[-1]
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,10 @@ import aiohttp
 import pytest
 
 from soulsgui.errors import SoulsGuiError
+from soulsgui.runner.api import jobs as jobs_module
 from soulsgui.runner.api import server as server_module
 from soulsgui.runner.api.feed import FeedBuffer
+from soulsgui.runner.api.jobs import Files, Jobs, RunningJob
 from soulsgui.runner.api.server import ControlServer
 from soulsgui.runner.audit import AuditLog
 from soulsgui.runner.refusal import Refused
@@ -20,7 +22,7 @@ from soulsgui.wire.control import (
     ErrorCode,
     Event,
     EventChange,
-    Job,
+    JobParams,
     LocalClientsParams,
     Params,
     Snapshot,
@@ -39,9 +41,10 @@ class FakeRunner:
     def __init__(self, folder: Path) -> None:
         self.audit = AuditLog(folder / "audit.jsonl", lambda entry: None)
         self.feed = FeedBuffer(lambda cursor: Snapshot(cursor=cursor, status=Status()), first_cursor=0)
-        self.jobs = {"known": Job(id="known", command="run.start", state="running")}
+        self.jobs = Jobs(lambda job: None, Files(folder / "files"))
         self.commands: list[tuple[str, Params]] = []
         self.error: Exception | None = None
+        self.gate = asyncio.Event()
 
     def status(self) -> Status:
         return Status()
@@ -50,9 +53,15 @@ class FakeRunner:
         self.commands.append((name, params))
         if self.error is not None:
             raise self.error
+        if isinstance(params, JobParams):
+            return self.jobs.start(name, self.work)
         if not isinstance(params, LocalClientsParams):
             return None
         return ClientCount(count=params.count)
+
+    async def work(self, job: RunningJob) -> None:
+        job.new_file("what was mäde.txt").write_text("whole")
+        await self.gate.wait()
 
     def tell(self, what: str = "x") -> None:
         self.feed.push(EventChange, event=Event(number=1, time=0.0, level="info", what=what))
@@ -80,6 +89,7 @@ async def api(tmp_path: Path) -> AsyncIterator[Api]:
     await server.start(0)
     async with aiohttp.ClientSession(headers={"Authorization": f"Bearer {TOKEN}"}) as web:
         yield Api(fake, server, web)
+    await fake.jobs.close()
     fake.feed.close()
     await server.close()
 
@@ -87,11 +97,37 @@ async def api(tmp_path: Path) -> AsyncIterator[Api]:
 async def test_status_job_and_command_are_told(api: Api) -> None:
     _, status = await api.ask("GET", "status")
     assert Status.model_validate(status) == Status()
-    assert (await api.ask("GET", "jobs/known"))[1]["state"] == "running"
     assert (await api.ask("GET", "jobs/unknown"))[0] == 404
     answer = await api.post("service.local_clients", json={"count": 3})
     assert answer == (200, {"ok": True, "result": {"count": 3}})
     assert api.fake.commands == [("service.local_clients", LocalClientsParams(count=3))]
+
+
+async def test_a_job_and_what_it_made_are_told_and_files_can_be_brought(api: Api) -> None:
+    begun = (await api.post("job.cancel", json={"job": "x"}))[1]["result"]
+    assert (await api.ask("GET", f"jobs/{begun['id']}"))[1]["state"] == "running"
+    assert [entry.outcome for entry in api.fake.audit.since(0, 500)] == [""]
+    api.fake.gate.set()
+    await until(lambda: api.fake.jobs.get(begun["id"]).state == "done")
+    await until(lambda: [entry.outcome for entry in api.fake.audit.since(0, 500)] == ["done"])
+    (file,) = (await api.ask("GET", f"jobs/{begun['id']}"))[1]["files"]
+    async with api.web.get(f"{api.url}/files/{file['id']}") as response:
+        assert await response.read() == b"whole"
+        assert response.content_disposition.filename == "what was mäde.txt"
+    _, brought = await api.ask("POST", "files", data=b"x" * (5 * 2**20))
+    assert api.fake.jobs.files.get(brought["id"]).stat().st_size == brought["size_bytes"] == 5 * 2**20
+    for page in ("jobs/unknown", "files/unknown", "files/..%2F..%2Faudit.jsonl"):
+        assert (await api.ask("GET", page))[0] == 404
+
+
+async def test_a_file_that_the_disk_has_no_room_for_leaves_nothing(
+    api: Api, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(jobs_module, "free_disk_bytes", lambda path: 2**30)
+    status, answer = await api.ask("POST", "files", data=b"x")
+    assert (status, answer["error"]["code"]) == (500, "failed")
+    assert "no room" in answer["error"]["message"]
+    assert not list((tmp_path / "files").iterdir())
 
 
 async def test_commands_that_change_something_stand_in_the_audit_log(api: Api) -> None:
@@ -114,7 +150,7 @@ async def test_commands_that_change_something_stand_in_the_audit_log(api: Api) -
     "authorization",
     [None, "", "Bearer", "Bearer ", "Bearer wrong", f"Basic {TOKEN}", f"Bearer {TOKEN}x", "Bearer \xff"],
 )
-@pytest.mark.parametrize("path", ["/status", "/feed", "/jobs/known", "/nowhere"])
+@pytest.mark.parametrize("path", ["/status", "/feed", "/jobs/known", "/files/known", "/nowhere"])
 async def test_nothing_is_told_without_the_token(api: Api, path: str, authorization: str | None) -> None:
     headers = {} if authorization is None else {"Authorization": authorization}
     async with aiohttp.ClientSession() as session, session.get(api.url + path, headers=headers) as response:
