@@ -4,6 +4,7 @@ import asyncio
 import os
 import sys
 import time
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from soulsgui.config.paths import RunFolder
 from soulsgui.config.schema import Settings
 from soulsgui.environments.spaces import report_lines
 from soulsgui.errors import CheckpointError, ProcessFault, UsageError
-from soulsgui.runner.run.agreed import AgreedRuns, RunNotAgreedError, execution_of
+from soulsgui.runner.run.agreed import AgreedRuns, RunNotAgreedError
 from soulsgui.runner.run.library import Library, find_checkpoint
 from soulsgui.runner.run.start import examine
 from soulsgui.runner.status_text import count_words
@@ -25,7 +26,6 @@ from soulsgui.wire.messages.server_config import algorithm_name
 
 _MOST_EPISODES = 1_000_000
 _SHOW_EVERY_S = 1.0
-_DRAW_NOTHING = frozenset({"dqn"})  # algorithms whose policies are greedy by themselves
 
 
 def evaluate(arguments: Arguments) -> int:
@@ -36,51 +36,34 @@ def evaluate(arguments: Arguments) -> int:
         )
     if arguments.seed < 0:
         raise UsageError(f"--seed should be at least 0, not {arguments.seed}.")
+    from soulsgui.modes.video import check_video, video
+
+    target = Path(arguments.video).absolute() if arguments.video else None
+    if target is not None:
+        check_video(target.name)
     path = find_checkpoint(Library(folders_of(arguments).runs), arguments.checkpoint)
     try:
         info = read_manifest(path)
     except CheckpointError as error:
         raise CheckpointError(f"{path} can't be used: {error.message}.", error.remedy) from error
-    if arguments.stochastic and info.algorithm in _DRAW_NOTHING:
-        name = algorithm_name(info.algorithm, info.agent)
-        raise UsageError(f"{path} is of {name}, whose policy draws nothing: leave --stochastic out.")
     agreed = AgreedRuns(folders_of(arguments))
     settings = _agreed_settings(agreed, path, info, arguments)
-    env, greedy = settings.env, not arguments.stochastic
     # Late: what is wrong with the command line is said before Gymnasium is imported.
-    from soulsgui.environments.imports import restrict_imports
-    from soulsgui.environments.make import longest_episode
-    from soulsgui.modes.evaluate import evaluate, open_trained
-    from soulsgui.sampling.watchdog import Watchdog, limits_of
+    from soulsgui.modes.evaluate import evaluate_checkpoint
 
-    watchdog = Watchdog(limits_of(settings), _end_hanging)
-    watchdog.start()
-    restrict_imports(execution_of(settings).names)  # the checkpoint's own policy may name something else
-    try:
-        with watchdog.inside("being made"):
-            trained = open_trained(path, env)
-        longest = longest_episode(env.id, env.kwargs, env.wrappers, settings.evaluation.max_steps)
-        found = evaluate(
-            trained.policy, trained.maker, arguments.episodes, arguments.seed, greedy,
-            max_steps=longest, watchdog=watchdog, told=_Progress(),
-        )  # fmt: skip
-    finally:
-        restrict_imports(None)
-        watchdog.close()
-        show_progress("")
-    report = found.to_json() | {
-        "checkpoint": str(path),
-        "run_id": info.run_id,
-        "model_id": info.model_id,
-        "env_steps": info.env_steps,
-        "updates": info.updates,
-        "algorithm": info.algorithm,
-        "agent": info.agent,
-        "env_id": env.id,
-        "seed": arguments.seed,
-        "greedy": greedy,
-    }
-    return answer(arguments, report, _words(report, found.cut_words))
+    with nullcontext() if target is None else video(target) as film:
+        try:
+            found, report = evaluate_checkpoint(
+                path, info, settings, arguments.episodes, arguments.seed, not arguments.stochastic,
+                _end_hanging, _Progress(), None if film is None else lambda frame: film.add(frame()),
+            )  # fmt: skip
+        finally:
+            show_progress("")
+    notes = [found.cut_words]
+    if film is not None:
+        report["video"] = str(target)
+        notes += [f"video: {target}", film.words]
+    return answer(arguments, report, _words(report, *filter(None, notes)))
 
 
 def _end_hanging(fault: ProcessFault) -> None:
@@ -133,7 +116,7 @@ def _settings_of(path: Path, info: Manifest) -> Layer:
     return Layer(shipped.source, shipped.values | {"env.id": info.env_id})
 
 
-def _words(report: dict[str, Any], cut: str) -> str:
+def _words(report: dict[str, Any], *notes: str) -> str:
     how = "greedy" if report["greedy"] else "stochastic"
     lengths, episodes = report["lengths"], count_words(report["episodes"], "episode")
     algorithm = algorithm_name(report["algorithm"], report["agent"])
@@ -146,7 +129,7 @@ def _words(report: dict[str, Any], cut: str) -> str:
         f"(from {report['min_return']:.2f} to {report['max_return']:.2f})",
         f"mean length {report['mean_length']:.1f} (from {min(lengths)} to {max(lengths)})",
     ]
-    return "\n".join(lines + ([f"{cut}."] if cut else []))
+    return "\n".join([*lines, *notes])
 
 
 def check(arguments: Arguments) -> int:

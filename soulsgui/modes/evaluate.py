@@ -10,25 +10,33 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, nullco
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from soulsgui.config.schema import Settings, client_settings
 from soulsgui.config.sections.run import EnvSettings
 from soulsgui.environments.choices import MASK_KEY, read_mask
-from soulsgui.environments.make import BROKEN, Env, make_env
+from soulsgui.environments.imports import restrict_imports
+from soulsgui.environments.make import BROKEN, PICTURES, Env, check_shown, longest_episode, make_env
 from soulsgui.environments.spaces import SpacesSpec
 from soulsgui.environments.step import ObservationCheck, check_rewards
-from soulsgui.errors import CheckpointError, ProcessFault, SoulsGuiError
+from soulsgui.errors import CheckpointError, ProcessFault, SoulsGuiError, UsageError
 from soulsgui.policies.numpy_recurrent import remembered_by
-from soulsgui.policies.policy import Mask, Policy, make_policy
+from soulsgui.policies.policy import Mask, Policy, make_policy, outputs_now
+from soulsgui.policies.value_based import log_softmax, only_valid
 from soulsgui.sampling.rollout import Bounds
-from soulsgui.sampling.watchdog import Watchdog, fault_of
+from soulsgui.sampling.watchdog import Watchdog, fault_of, limits_of
 from soulsgui.training.checkpoint import read_checkpoint
 from soulsgui.wire.manifest import Manifest
+from soulsgui.wire.messages.server_config import Execution, algorithm_name
 
 MOST_SIDE_BY_SIDE = 16  # environments that are stepped side by side, at most
+
+_VALUED = frozenset({"dqn"})  # algorithms whose policies value actions, and draw nothing
+_LARGEST_SIDE = 4096  # of a picture, pixels
+_USUAL_RATE, _LOWEST_RATE, _HIGHEST_RATE = 30.0, 1.0, 60.0
 
 MakeEnv = Callable[[], Env]
 
@@ -100,6 +108,37 @@ class Evaluation:
         } | asdict(self)
 
 
+@dataclass(frozen=True)
+class Frame:
+    """What is seen of an episode before one of its steps, and once it has ended.
+
+    Attributes:
+        picture: `[height, width, 3]` uint8.
+        rate: How many of its steps the environment makes in a second, for who watches it.
+        episode: Its number, from 0.
+        step: How many steps it has made.
+        return_so_far: Sum of their rewards.
+        action: What the policy does now, as numbers; none at the end.
+        says: What the policy says of numbered actions, if there are any; none at the end.
+        said: That, by action; minus infinity where one is not valid.
+        ended: Whether the episode has ended.
+    """
+
+    picture: NDArray[np.uint8]
+    rate: float
+    episode: int
+    step: int
+    return_so_far: float
+    action: tuple[float, ...]
+    says: Literal["", "values", "probabilities"]
+    said: tuple[float, ...]
+    ended: bool
+
+
+Show = Callable[[Callable[[], Frame]], None]
+"""Shows somebody a frame, which is made when it is called for; a frame not called for costs nothing."""
+
+
 def check_spaces(make: MakeEnv, trained_on: Mapping[str, Any], env_id: str) -> None:
     """Make sure that an environment shows and takes what a policy was trained on."""
     env = make()
@@ -126,6 +165,8 @@ def evaluate(
     max_steps: int | None = None,
     watchdog: Watchdog | None = None,
     told: Callable[[int, int], None] | None = None,
+    show: Show | None = None,
+    valued: bool = False,
 ) -> Evaluation:
     """Play episodes with a policy that holds weights already.
 
@@ -139,6 +180,8 @@ def evaluate(
         max_steps: After how many an episode is cut; None: never.
         watchdog: Notices an environment that hangs, or takes too much memory.
         told: Called before each step with how many episodes have ended, and how many steps were made.
+        show: Called with each frame; the environment renders as `rgb_array`, one episode after the other.
+        valued: Whether what the policy says of actions are values.
     """
 
     def going_on() -> None:
@@ -148,9 +191,9 @@ def evaluate(
             told(play.ended, play.steps)
 
     began = time.monotonic()
-    play = _Play(policy, episodes, seed, greedy, max_steps, watchdog)
+    play = _Play(policy, episodes, seed, greedy, max_steps, watchdog, show, valued)
     with ExitStack() as opened:
-        for _ in range(min(episodes, MOST_SIDE_BY_SIDE)):
+        for _ in range(min(episodes, MOST_SIDE_BY_SIDE if show is None else 1)):
             going_on()
             with play.watched("being made"):
                 env = make()
@@ -183,8 +226,11 @@ class _Play:
         greedy: bool,
         max_steps: int | None,
         watchdog: Watchdog | None,
+        show: Show | None,
+        valued: bool,
     ) -> None:
         self._watchdog = watchdog
+        self._show, self._valued = show, valued
         self.slots: list[_Slot] = []
         self.cut = 0
         self.steps = 0
@@ -241,9 +287,37 @@ class _Play:
 
     def step(self) -> None:
         present, self.slots = self.slots, []
+        remembered = present[0].remembered
         actions = self._choose(present)
+        if self._show is not None:
+            self._show(lambda: self._frame(present[0], actions[0], remembered))
         for slot, action in zip(present, actions, strict=True):
             self._step_one(slot, action)
+
+    def _frame(
+        self, slot: _Slot, action: Any = None, remembered: Mapping[str, NDArray[np.float32]] | None = None
+    ) -> Frame:
+        """Return what is seen of an episode, without an action once it has ended."""
+        picture = self.guarded(lambda: _picture(slot.env), "rendering")
+        says: Literal["", "values", "probabilities"] = ""
+        said = np.zeros(0, np.float32)
+        if action is not None and self._policy.num_actions:
+            self._remembered.fields = {name: row[None] for name, row in (remembered or {}).items()}
+            outputs = outputs_now(self._policy, self._within(slot.obs[None]))
+            said = only_valid(outputs, None if slot.mask is None else slot.mask[None])[0]
+            says = "values" if self._valued else "probabilities"
+            said = said if self._valued else np.exp(log_softmax(said))
+        return Frame(
+            picture,
+            _rate(slot.env),
+            slot.episode,
+            self.lengths[slot.episode],
+            self.returns[slot.episode],
+            () if action is None else tuple(np.ravel(action).tolist()),
+            says,
+            tuple(said.tolist()),
+            ended=action is None,
+        )
 
     def _step_one(self, slot: _Slot, action: Any) -> None:
         obs, reward, terminated, truncated, info = self.guarded(lambda: _stepped(slot.env, action), "a step")
@@ -253,6 +327,8 @@ class _Play:
         too_long = self.lengths[slot.episode] == self._max_steps and not (terminated or truncated)
         self.cut += too_long
         if terminated or truncated or too_long:
+            if self._show is not None:
+                self._show(lambda: self._frame(slot))
             self.fill_slot(slot.env)
         else:
             slot.obs, slot.mask = self._read(obs, info)
@@ -282,6 +358,24 @@ class _Play:
         choices = sum(spaces.action.sizes)
         mask = read_mask(info[MASK_KEY], choices) if choices and MASK_KEY in info else None
         return self.guarded(read, "showing an observation"), mask
+
+
+def _picture(env: Env) -> NDArray[np.uint8]:
+    """Return a picture of an environment, `[height, width, 3]`."""
+    picture: Any = env.render()
+    shape = getattr(picture, "shape", ())
+    if getattr(picture, "dtype", None) != np.uint8 or len(shape) != 3 or shape[2] != 3:
+        raise TypeError(f"no picture of bytes [height, width, 3] was rendered, but {type(picture).__name__}")
+    if not 0 < min(shape[:2]) <= max(shape[:2]) <= _LARGEST_SIDE:
+        raise ValueError(f"a picture of {shape[1]} x {shape[0]} pixels was rendered")
+    return np.array(picture)
+
+
+def _rate(env: Env) -> float:
+    """Return how many steps an environment is shown in a second."""
+    told = env.metadata.get("render_fps")
+    known = isinstance(told, int | float) and told >= _LOWEST_RATE
+    return min(float(told), _HIGHEST_RATE) if known else _USUAL_RATE
 
 
 def _stepped(env: Env, action: Any) -> Any:
@@ -315,10 +409,14 @@ class Trained:
     maker: MakeEnv
 
 
-def open_trained(path: Path, env: EnvSettings) -> Trained:
-    """Read a checkpoint, make its policy, and see whether the environment suits it."""
+def open_trained(path: Path, env: EnvSettings, shown: bool = False) -> Trained:
+    """Read a checkpoint, make its policy, and see whether the environment suits it, and can be shown."""
     checkpoint = read_checkpoint(path)
-    maker = partial(make_env, env.id, env.kwargs, env.wrappers)
+    kwargs = env.kwargs
+    if shown:
+        check_shown(env.id)
+        kwargs = kwargs | {"render_mode": PICTURES}
+    maker = partial(make_env, env.id, kwargs, env.wrappers)
     try:
         policy = make_policy(checkpoint.info.policy)
         policy.load(checkpoint.weights)
@@ -326,3 +424,44 @@ def open_trained(path: Path, env: EnvSettings) -> Trained:
     except CheckpointError as error:
         raise CheckpointError(f"{path} can't be evaluated: {error.message}", error.remedy) from error
     return Trained(checkpoint.info, policy, maker)
+
+
+def evaluate_checkpoint(
+    path: Path,
+    info: Manifest,
+    settings: Settings,
+    episodes: int,
+    seed: int,
+    greedy: bool,
+    on_hang: Callable[[ProcessFault], None],
+    told: Callable[[int, int], None],
+    show: Show | None = None,
+) -> tuple[Evaluation, dict[str, Any]]:
+    """Play episodes with a checkpoint, whose settings somebody agreed to; return also a report as JSON.
+
+    Args:
+        on_hang: Called in another thread when the environment does not answer.
+        told, show: As in `evaluate`.
+    """
+    if not greedy and info.algorithm in _VALUED:
+        name = algorithm_name(info.algorithm, info.agent)
+        raise UsageError(f"{path} is of {name}, whose policy draws nothing: leave --stochastic out.")
+    env = settings.env
+    watchdog = Watchdog(limits_of(settings), on_hang)
+    watchdog.start()
+    # The checkpoint's own policy may name something else.
+    restrict_imports(Execution.of(client_settings(settings)).names)
+    try:
+        with watchdog.inside("being made"):
+            trained = open_trained(path, env, show is not None)
+        longest = longest_episode(env.id, env.kwargs, env.wrappers, settings.evaluation.max_steps)
+        found = evaluate(
+            trained.policy, trained.maker, episodes, seed, greedy, max_steps=longest, watchdog=watchdog,
+            told=told, show=show, valued=info.algorithm in _VALUED,
+        )  # fmt: skip
+    finally:
+        restrict_imports(None)
+        watchdog.close()
+    names = ("run_id", "model_id", "env_steps", "updates", "algorithm", "agent")
+    report = found.to_json() | {name: getattr(info, name) for name in names}
+    return found, report | {"checkpoint": str(path), "env_id": env.id, "seed": seed, "greedy": greedy}

@@ -94,8 +94,11 @@ class NumpyRecurrentPolicy:
 
         Nothing is remembered of it: asked before `act`, it says what that will find.
         """
-        outputs, _ = self._through(obs, self.remembered.fields[MEMORY])
-        return self.head.distribution(outputs, mask).log_prob(self.head.drawn(action))
+        return self.head.distribution(self.outputs_now(obs), mask).log_prob(self.head.drawn(action))
+
+    def outputs_now(self, obs: NDArray[Any]) -> Floats:
+        """Return what the network says of what follows what is remembered, and remember nothing of it."""
+        return self._through(obs, self.remembered.fields[MEMORY])[0]
 
     def outputs(self, obs: NDArray[Any]) -> Floats:
         """Return what the network says of observations `[B, *shape]` that are each seen twice at first.

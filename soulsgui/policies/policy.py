@@ -70,6 +70,12 @@ class Policy(Protocol):
         """Return what the network says of observations, `[B, ...]`: the same as on the server."""
 
 
+def outputs_now(policy: Any, obs: NDArray[Any]) -> Floats:
+    """Return what the network says of observations `[B, *shape]` after what it remembers, if anything."""
+    outputs: Floats = getattr(policy, "outputs_now", policy.outputs)(obs)
+    return outputs
+
+
 ACTOR = "actor"
 
 
@@ -175,6 +181,10 @@ class EncodedPolicy:
     def outputs(self, obs: NDArray[Any]) -> Floats:
         """Return what the network says of stored observations, as `Policy.outputs`."""
         return self._inner.outputs(self._seen(obs))
+
+    def outputs_now(self, obs: NDArray[Any]) -> Floats:
+        """Return what the network says of stored observations, as `outputs_now` of its policy."""
+        return outputs_now(self._inner, self._seen(obs))
 
     def _seen(self, obs: NDArray[Any]) -> NDArray[Any]:
         return self._observation.encode(obs, self._images)

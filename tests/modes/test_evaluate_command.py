@@ -108,6 +108,17 @@ def test_the_newest_one_is_meant_and_told_in_words(made: RunFolder, capsys: Capt
         assert json.loads(capsys.readouterr().out)["lengths"] == [length, length]
 
 
+def test_an_evaluation_is_filmed(made: RunFolder, capsys: Capture, tmp_path: Path) -> None:
+    write_checkpoint(made.checkpoint, balancing(4000))
+    set_up(made, wrappers=[{"TimeLimit": {"max_episode_steps": 3}}])
+    film = tmp_path / "film.gif"
+    assert evaluate(made, "--episodes", "1", "--json", "--video", str(film)) == 0
+    assert json.loads(capsys.readouterr().out)["video"] == str(film)
+    assert film.read_bytes().startswith(b"GIF89a")
+    assert evaluate(made, "--video", "film.avi") == 2
+    assert "should end with .mp4 or .gif" in capsys.readouterr().err
+
+
 def test_what_can_not_be_evaluated_is_said_in_words(made: RunFolder, capsys: Capture) -> None:
     def said(*words: str, code: int = 1) -> str:
         assert evaluate(made, *words, "--json") == code
