@@ -190,8 +190,8 @@ _ARGUMENTS = {
     "serve --trust": flag(_TRUST),
     "evaluate --episodes": option("N", "how many to play; default: 20", type=int, default=20),
     "job --ahead": flag(""),
-    "job run": word("RUN_DIR", "", type=Path),
-    "job work": {"choices": ["figure"]},
+    "job run": word("RUN_DIR", "", type=Path, nargs="?"),
+    "job work": word("WORK", ""),
     "inference --name": option("ID", "its id; default: inference-1", default="inference-1"),
     "join --idle": flag(argparse.SUPPRESS),
     "join invitation": word(

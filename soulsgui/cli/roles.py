@@ -19,6 +19,7 @@ from soulsgui.config.paths import Folders, RunFolder
 from soulsgui.errors import SoulsGuiError, UsageError
 from soulsgui.system import (
     confine,
+    explained,
     has_screen,
     is_loopback,
     new_session_kwargs,
@@ -301,10 +302,54 @@ def learner(_arguments: Arguments) -> int:
 
 
 def job(arguments: Arguments) -> int:
-    """`job figure`: draws telemetry.json and telemetry.png of a run when standard input ends."""
-    from soulsgui.telemetry.figure import main
+    """`job WORK`: does a piece of work, as standard input asks; `figure` draws a run when that ends."""
+    if arguments.work == "figure":
+        from soulsgui.telemetry.figure import main
 
-    return main(arguments.run, arguments.ahead)
+        return main(arguments.run, arguments.ahead)
+    from soulsgui.process import asked
+
+    with asked() as (request, send):
+
+        def tell(doing: str, part: float) -> None:
+            send({"doing": doing, "part": part})
+
+        try:
+            send({"report": _WORK[arguments.work](request, tell)})
+        except SoulsGuiError as error:
+            send({"error": {"message": error.message, "remedy": error.remedy}})
+        except OSError as error:
+            message, remedy = explained(error)
+            send({"error": {"message": message, "remedy": remedy}})
+    return 0
+
+
+def _export_run(request: dict[str, str], tell: Callable[[str, float], None]) -> dict[str, str]:
+    from soulsgui.runner.run.bundle import export_run
+
+    return {"checked": export_run(RunFolder(Path(request["run"])), Path(request["target"]), tell)}
+
+
+def _import_run(request: dict[str, str], tell: Callable[[str, float], None]) -> dict[str, str]:
+    from soulsgui.runner.run.bundle import import_run
+
+    run = import_run(Path(request["source"]), Path(request["runs"]), request["name"], tell)
+    return {"run": str(run.root)}
+
+
+def _export_checkpoint(request: dict[str, str], tell: Callable[[str, float], None]) -> dict[str, str]:
+    from soulsgui.modes.export import FORMATS
+
+    export = FORMATS[request["format"]]
+    return {"checked": export(Path(request["checkpoint"]), Path(request["target"]), tell)}
+
+
+_WORK: Mapping[str, Callable[[dict[str, str], Callable[[str, float], None]], dict[str, str]]] = {
+    "export-run": _export_run,
+    "import-run": _import_run,
+    "export-checkpoint": _export_checkpoint,
+}
+"""What `job` can be asked for."""
 
 
 def _run(arguments: Arguments) -> RunFolder:

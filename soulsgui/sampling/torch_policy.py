@@ -70,10 +70,24 @@ class TorchPolicy(ValueBasedPolicy):
             self._statistics = {name: fitting(tensors, f"normaliser.{name}", shape) for name, shape in shapes}
         self._network.load_state_dict(arrays)
 
+    @property
+    def module(self) -> nn.Module:
+        """What computes `outputs` of what is laid out for it, as one module."""
+        return _Whole(self._network, self._run)
+
     def outputs(self, obs: NDArray[Any]) -> Floats:
         """Return what the network says of observations `[B, *shape]`: logits or values `[B, actions]`."""
         inputs = laid_out(obs, self._statistics if self.spec.normalise else None, self._sees_images)
         return _outputs(self._run, inputs, self._device)
+
+
+class _Whole(nn.Module):
+    def __init__(self, network: nn.Module, run: Callable[[Tensor], Tensor]) -> None:
+        super().__init__()
+        self.network, self._run = network, run
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        return self._run(inputs)
 
 
 class TorchRecurrentPolicy(NumpyRecurrentPolicy):

@@ -138,8 +138,9 @@ async def _export_checkpoint(
     run = runner.library.find(params.run)
     info = await asyncio.to_thread(runner.library.checkpoints.get, run, params.path)
     name = f"{run.run_id}_{info.model_id}.{params.format}"
-    request = {"checkpoint": info.path, "target": str(job.new_file(name))}
-    told = await job.in_process([*own_command("job"), f"checkpoint-{params.format}"], request)
+    target = str(job.new_file(name))
+    request = {"checkpoint": info.path, "target": target, "format": params.format}
+    told = await job.in_process([*own_command("job"), "export-checkpoint"], request)
     return control.Exported(name=name, checked=str(told["checked"]))
 
 
