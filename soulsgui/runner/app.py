@@ -149,7 +149,7 @@ class Runner(BaseRunner):
         self._cleanup.push_async_callback(asyncio.to_thread, self._reading.shutdown)
         self._pinger = Pinger(address)
         self._crowded = False
-        self._unreached = ""  # why other computers can't come in
+        self._unreached = ""  # why the invited can't come in everywhere
         self._cleanup.push_async_callback(asyncio.to_thread, self._pinger.close)
         self.roster = ClientRoster(Keys(address.prefix))
         local = LocalClients(self.folders.server, address)
@@ -430,13 +430,17 @@ class Runner(BaseRunner):
             self._on_event("info", "Redis lets others in again.", "", "", REDIS)
 
     def _look_at_gateway(self) -> None:
-        """Tell when other computers can't come in, though they should."""
+        """Tell when the invited can't come in everywhere, though they should, and when they can again."""
         state = self.server_state.node(GATEWAY)
         if state is not None and state.error != self._unreached:
             self._unreached = state.error
             if state.error:
-                what = "Other computers can't reach the server (redis.lan)."
-                self._on_event("warning", what, state.error, "", GATEWAY)
+                remedy = "It is tried again every few seconds: mend the cause."
+                self._on_event(
+                    "warning", "The invited can't come in everywhere.", state.error, remedy, GATEWAY
+                )
+            else:
+                self._on_event("info", "The invited can come in everywhere again.", "", "", GATEWAY)
 
     def _run_of(self, service: str) -> str:
         run = self.run_manager.run if hasattr(self, "run_manager") else None

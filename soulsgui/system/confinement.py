@@ -5,8 +5,11 @@ import errno
 import os
 import sys
 import tempfile
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
+
+from soulsgui.system.processes import descends_from
 
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446  # the same on every kind of processor
 _TELL_VERSION, _PATH_BENEATH = 1, 1
@@ -17,6 +20,8 @@ _WRITE_FILE = 1 << 1
 # another folder; emptied.
 _WRITING = {1: _WRITE_FILE | 0b1_1111_1111 << 4, 2: 1 << 13, 3: 1 << 14}
 _WHOLE = 3  # before that, files elsewhere can still be emptied
+
+_OF_A_CLIENT = "A program that plays for a server, or was started by one, gives no commands."
 
 _DEVICES, _SHARED_MEMORY = Path("/dev"), Path("/dev/shm")
 
@@ -56,6 +61,28 @@ def confine(folder: Path, platform: str = sys.platform, libc: Any = None) -> Non
     version = _version(libc)
     if version:
         _restrict(folder, sum(rights for least, rights in _WRITING.items() if least <= version), libc)
+
+
+def why_no_commands(pid: int | None, clients: Collection[int], platform: str = sys.platform) -> str:
+    """Return why a process may give this one no commands; empty when it may. None that clients started may.
+
+    Args:
+        pid: The process that asks; None where the system does not tell.
+        clients: Processes of clients.
+    """
+    if pid is None:
+        # On Linux a program hides itself, or is gone before the answer: whoever means well does neither.
+        return "The system does not tell which program gives the command." if platform == "linux" else ""
+    try:
+        # Who is confined can also leave its family; but nothing takes this away from it.
+        confined = platform == "linux" and _has_no_privileges(pid) > _has_no_privileges(os.getpid())
+    except OSError:
+        return "The program that gives the command has ended."
+    return _OF_A_CLIENT if confined or any(descends_from(pid, client) for client in clients) else ""
+
+
+def _has_no_privileges(pid: int) -> bool:
+    return b"\nNoNewPrivs:\t1\n" in Path(f"/proc/{pid}/status").read_bytes()
 
 
 def _restrict(folder: Path, rights: int, libc: Any) -> None:

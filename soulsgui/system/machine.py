@@ -36,27 +36,33 @@ def free_port(host: str = "127.0.0.1") -> int:
 
 def who_listens(port: int) -> str | None:
     """The program that listens on a TCP port, as "nginx (812)"; None where none does or macOS hides it."""
-    return _who_has(port, psutil.CONN_LISTEN)
+    pid = _process_of(port, psutil.CONN_LISTEN)
+    return None if pid is None else _program_name(pid)
 
 
-def who_connects(port: int) -> str | None:
-    """The program of this machine whose connection has this port on its side; None as of `who_listens`."""
-    return _who_has(port, psutil.CONN_ESTABLISHED)
+def who_connects(port: int) -> tuple[int | None, str]:
+    """The process of this machine whose connection has this port on its side, and its program, likewise.
+
+    The process is None where the system hides it, and where there is no such connection.
+    """
+    pid = _process_of(port, psutil.CONN_ESTABLISHED)
+    return pid or None, "" if pid is None else _program_name(pid)
 
 
-def _who_has(port: int, state: str) -> str | None:
+def _process_of(port: int, state: str) -> int | None:
+    """The process of a port; 0 where the system hides it, None where there is none."""
     try:
         connections = psutil.net_connections(kind="tcp")
     except (psutil.Error, OSError):
         return None
     for connection in connections:
         if connection.status == state and connection.laddr and connection.laddr.port == port:
-            return _program_name(connection.pid)
+            return connection.pid or 0
     return None
 
 
-def _program_name(pid: int | None) -> str:
-    if pid is None:
+def _program_name(pid: int) -> str:
+    if not pid:
         return "a program of another user"
     try:
         return f"{psutil.Process(pid).name()} ({pid})"

@@ -76,8 +76,8 @@ def test_a_program_that_connects_is_named() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         with socket.create_connection(server.getsockname()) as client:
             port = client.getsockname()[1]
-            assert who_connects(port) == f"{psutil.Process().name()} ({os.getpid()})"
-        assert who_connects(free_port()) is None
+            assert who_connects(port) == (os.getpid(), f"{psutil.Process().name()} ({os.getpid()})")
+        assert who_connects(free_port()) == (None, "")
 
 
 def test_where_a_window_can_be_shown() -> None:

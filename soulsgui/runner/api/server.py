@@ -14,9 +14,9 @@ from aiohttp import WSMsgType, web
 from aiohttp.http import HttpProcessingError
 from pydantic import ValidationError
 
-from soulsgui.errors import SoulsGuiError
+from soulsgui.errors import NotAllowedError, SoulsGuiError
 from soulsgui.runner.refusal import Result, as_api_error, bad_parameters, unknown_command
-from soulsgui.system import free_port, who_connects, who_listens
+from soulsgui.system import free_port, who_connects, who_listens, why_no_commands
 from soulsgui.wire import control
 from soulsgui.wire.control import ErrorCode
 from soulsgui.wire.http_guard import why_refused
@@ -182,9 +182,11 @@ class ControlServer:
         except (ValueError, RecursionError) as error:
             message = f"{name}: the parameters are no JSON object: {error}"
             return _failed(control.ApiError(code=ErrorCode.BAD_REQUEST, message=message))
-        entry = None if command.reads else await self._begin_entry(request, name, params)
+        entry, refused = (None, "") if command.reads else await self._begin_entry(request, name, params)
         text, refusal, result = "{}", None, None
         try:
+            if refused:
+                raise NotAllowedError(refused, "Give it in a terminal, or in the window.")
             result = await self._runner.command(name, params)
             text = result.to_json() if result is not None else text
         except Exception as error:
@@ -202,13 +204,16 @@ class ControlServer:
 
     async def _begin_entry(
         self, request: web.Request, name: str, params: control.Params
-    ) -> control.AuditEntry:
-        """Begin the audit entry of a command, with the program that waits for its answer."""
+    ) -> tuple[control.AuditEntry, str]:
+        """Begin the audit entry of a command, with the program that asks; and say why that may not."""
         host, port = (request.get_extra_info("peername") or ("", 0))[:2]
+        services = self._runner.status(with_clients=False).services
+        clients = [one.pid for one in services if one.kind == "client" and one.pid is not None]
         async with self._noting:  # one after the other: commands begin in the order in which they came
-            program = await asyncio.to_thread(who_connects, port)
+            pid, program = await asyncio.to_thread(who_connects, port)
+            refused = await asyncio.to_thread(why_no_commands, pid, clients)
         origin = request.headers.get("User-Agent", "")
-        return self._runner.audit.begin(name, params, origin, f"{host}:{port}", program or "")
+        return self._runner.audit.begin(name, params, origin, f"{host}:{port}", program), refused
 
     async def _feed(self, request: web.Request) -> web.StreamResponse:
         text = request.query.get("cursor", "")

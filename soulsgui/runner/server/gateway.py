@@ -60,7 +60,8 @@ _NETWORKS_S = 10.0
 _TOLD_EVERY_S = 60.0
 _MOST_REFUSED = 1000
 _NAMED = 5
-_AT_ONCE = 16
+_ACCEPTED_AT_ONCE = 256
+_AT_ONCE = 4
 
 # What our clients say first (redis-py with its protocol 2). The server is told it in our own words, so that
 # nobody hides another command behind wrong lengths. What can't become it matches, too, without its groups.
@@ -216,9 +217,12 @@ class Gateway:
         self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self._context.minimum_version = ssl.TLSVersion.TLSv1_3
         self._context.load_cert_chain(certificate.path, certificate.key)
-        self._listening: dict[str, asyncio.Task[None]] = {}
+        self._listening: dict[str, socket.socket] = {}
         self._pending: dict[asyncio.Task[None], str] = {}  # with their addresses
         self._pending_of: Counter[str] = Counter()  # at each address
+        self._queues: dict[str, list[socket.socket]] = {}  # of each address, who has just come
+        self._queued = 0  # in all of them
+        self._knocked = asyncio.Event()
         # Of each client by its secret: whoever had an older one and stays takes no place of the next.
         self._connections: Counter[tuple[str, bytes]] = Counter()
         # All who ever came in: nobody has another allowance by coming anew.
@@ -227,13 +231,11 @@ class Gateway:
         self.trouble = ""  # why it can't listen everywhere, in words
 
     async def run(self, stop: threading.Event) -> None:
-        """Let clients in until `stop` is set.
-
-        Raises:
-            ServiceError: Its port on this machine is taken.
-        """
-        self._listen(self._address.host)
-        others = [asyncio.create_task(one()) for one in (self._keep_listening, self._keep_telling)]
+        """Let clients in until `stop` is set."""
+        others = [
+            asyncio.create_task(one())
+            for one in (self._keep_listening, self._keep_letting_in, self._keep_telling)
+        ]
         try:
             stopped = asyncio.create_task(asyncio.to_thread(stop.wait))
             done, _ = await asyncio.wait([stopped, *others], return_when=asyncio.FIRST_COMPLETED)
@@ -241,7 +243,12 @@ class Gateway:
                 one.result()
         finally:
             stop.set()
-            for task in (*others, *self._listening.values(), *self._pending):
+            for host in list(self._listening):
+                self._stop_listening(host)
+            for queue in self._queues.values():
+                for connection in queue:
+                    connection.close()
+            for task in (*others, *self._pending):
                 task.cancel()
 
     def _listen(self, host: str) -> None:
@@ -254,49 +261,89 @@ class Gateway:
             why = f"the port is taken by {by}" if by else error.strerror
             raise ServiceError(f"The gateway can't listen at {host}, port {port}: {why}.") from error
         listening.setblocking(False)
-        task = asyncio.create_task(self._accept(listening), name=f"gateway at {host}")
-        task.add_done_callback(lambda _: listening.close())
-        self._listening[host] = task
+        self._listening[host] = listening
+        self._go_on_accepting(host)
         logger.info("clients come in at %s, port %d", host, port)
 
+    def _stop_listening(self, host: str) -> None:
+        listening = self._listening.pop(host)
+        asyncio.get_running_loop().remove_reader(listening)
+        listening.close()
+
     async def _keep_listening(self) -> None:
-        """Listen at the addresses that this machine has."""
+        """Listen at the addresses that this machine has; where another has the port, once it has left."""
         while True:
-            if self._lan:
-                wanted = await asyncio.to_thread(private_addresses, public=self._public)
-                for gone in self._listening.keys() - {self._address.host, *wanted}:
-                    self._listening.pop(gone).cancel()
-                self.trouble = "" if wanted else "this machine has no private address"
-                for host in (one for one in wanted if one not in self._listening):
-                    try:
-                        self._listen(host)
-                    except ServiceError as error:
-                        self.trouble = error.message
+            found = await asyncio.to_thread(private_addresses, public=self._public) if self._lan else ()
+            trouble = "this machine has no private address" if self._lan and not found else ""
+            wanted = (self._address.host, *found)
+            for gone in self._listening.keys() - set(wanted):
+                self._stop_listening(gone)
+            for host in (one for one in wanted if one not in self._listening):
+                try:
+                    self._listen(host)
+                except ServiceError as error:
+                    trouble = error.message
+            self.trouble = trouble
             await asyncio.sleep(_NETWORKS_S)
 
-    async def _accept(self, listening: socket.socket) -> None:
-        loop, taken = asyncio.get_running_loop(), 0
-        while True:
+    def _accept(self, host: str) -> None:
+        """Take in who has come, before anything is done for anybody: else the system turns others away."""
+        listening, loop = self._listening[host], asyncio.get_running_loop()
+        for _ in range(_ACCEPTED_AT_ONCE):
             try:
-                connection, peer = await loop.sock_accept(listening)
+                connection, peer = listening.accept()
+            except BlockingIOError:
+                return
             except OSError as error:  # it is gone already, or there are as many files open as may be
                 self._refuse(error.strerror or "nowhere")
-                await asyncio.sleep(_CROWDED_S)
-                continue
-            host = str(peer[0])
-            task = asyncio.create_task(self._authenticate(connection, host))
-            self._pending[task] = host
-            self._pending_of[host] += 1
-            task.add_done_callback(self._forget)
-            # Any of them makes room: were it the oldest, many who come at once would end each other, and were
-            # it the newest, who comes first and says nothing would keep all others out.
-            if len(self._pending) > MOST_PENDING:
-                host = self._pending_of.most_common(1)[0][0]
-            if len(self._pending) > MOST_PENDING or self._pending_of[host] > MOST_PENDING_OF_ADDRESS:
-                self._end(random.choice([one for one, where in self._pending.items() if where == host]))
-            taken += 1
-            if taken % _AT_ONCE == 0:
-                await asyncio.sleep(0)  # who is inside goes on, however many come
+                loop.remove_reader(listening)
+                loop.call_later(_CROWDED_S, self._go_on_accepting, host)
+                return
+            came_from = str(peer[0])
+            queue = self._queues.setdefault(came_from, [])
+            queue.append(connection)
+            self._queued += 1
+            self._knocked.set()
+            if self._queued > MOST_PENDING or len(queue) > MOST_PENDING_OF_ADDRESS:
+                most = max(self._queues, key=lambda one: len(self._queues[one]))
+                self._take(most, 0).close()
+                self._refuse(most)
+
+    def _go_on_accepting(self, host: str) -> None:
+        if host in self._listening:
+            asyncio.get_running_loop().add_reader(self._listening[host], self._accept, host)
+
+    async def _keep_letting_in(self) -> None:
+        """Attend to a few at each turn of the loop, of each address in turn: nobody waits for a crowd."""
+        while True:
+            await self._knocked.wait()
+            for _ in range(min(_AT_ONCE, self._queued)):
+                host = next(iter(self._queues))
+                self._attend(self._take(host, -1), host)  # the newest: the others may be gone
+            if not self._queues:
+                self._knocked.clear()
+            await asyncio.sleep(0)
+
+    def _take(self, host: str, place: int) -> socket.socket:
+        """Take one of an address out of its queue; its next waits until all other addresses had a turn."""
+        queue = self._queues.pop(host)
+        connection = queue.pop(place)
+        self._queued -= 1
+        if queue:
+            self._queues[host] = queue
+        return connection
+
+    def _attend(self, connection: socket.socket, host: str) -> None:
+        task = asyncio.create_task(self._authenticate(connection, host))
+        self._pending[task] = host
+        self._pending_of[host] += 1
+        task.add_done_callback(self._forget)
+        # Any of them makes room: were it the oldest, many who come at once would end each other, and were it
+        # the newest, who comes first and says nothing would keep all others out.
+        if len(self._pending) > MOST_PENDING:
+            host = self._pending_of.most_common(1)[0][0]
+        if len(self._pending) > MOST_PENDING or self._pending_of[host] > MOST_PENDING_OF_ADDRESS:
+            self._end(random.choice([one for one, where in self._pending.items() if where == host]))
 
     async def _authenticate(self, connection: socket.socket, host: str) -> None:
         """Have one say who it is, and let it in where the server knows it."""

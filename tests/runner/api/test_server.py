@@ -1,6 +1,9 @@
 import asyncio
+import json
 import logging
 import os
+import socket
+import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any, cast
@@ -25,6 +28,7 @@ from soulsgui.wire.control import (
     JobParams,
     LocalClientsParams,
     Params,
+    ServiceStatus,
     Snapshot,
     Status,
 )
@@ -45,9 +49,10 @@ class FakeRunner:
         self.commands: list[tuple[str, Params]] = []
         self.error: Exception | None = None
         self.gate = asyncio.Event()
+        self.services: list[ServiceStatus] = []
 
-    def status(self) -> Status:
-        return Status()
+    def status(self, with_clients: bool = True) -> Status:
+        return Status(services=self.services if not with_clients else [])
 
     async def command(self, name: str, params: Params) -> Any:
         self.commands.append((name, params))
@@ -144,6 +149,58 @@ async def test_commands_that_change_something_stand_in_the_audit_log(api: Api) -
     assert second.origin == "curl/8"
     assert first.peer.startswith("127.0.0.1:")
     assert first.program.endswith(f"({os.getpid()})")
+
+
+_ASKS = """
+import sys, urllib.error, urllib.request
+from pathlib import Path
+from soulsgui.system import confine
+url, token, folder = sys.argv[1:]
+if folder:
+    confine(Path(folder))
+request = urllib.request.Request(url, b'{"count": 3}', {"Authorization": f"Bearer {token}"})
+try:
+    print(urllib.request.urlopen(request).read().decode())
+except urllib.error.HTTPError as error:
+    print(error.read().decode())
+"""
+
+
+@pytest.mark.parametrize(
+    "who",
+    [
+        "a program of the user",
+        "started by a client",
+        pytest.param(
+            "confined, its parents gone", marks=pytest.mark.skipif(sys.platform != "linux", reason="Landlock")
+        ),
+    ],
+)
+async def test_what_a_client_runs_gives_no_commands(api: Api, tmp_path: Path, who: str) -> None:
+    if who == "started by a client":
+        api.fake.services = [ServiceStatus(name="client", kind="client", state="running", pid=os.getpid())]
+    folder = str(tmp_path / "writable") if who.startswith("confined") else ""
+    url = f"{api.url}/commands/service.local_clients"
+    asks = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", _ASKS, url, TOKEN, folder, stdout=asyncio.subprocess.PIPE
+    )
+    answer = json.loads((await asks.communicate())[0])
+    (entry,) = api.fake.audit.since(0, 500)
+    assert answer["ok"] == (who == "a program of the user") == bool(api.fake.commands)
+    if not answer["ok"]:
+        assert answer["error"]["code"] == entry.outcome == "not_allowed"
+        assert "plays for a server" in answer["error"]["message"]
+
+
+async def test_who_does_not_wait_for_its_answer_gives_no_commands(api: Api) -> None:
+    """Else a program that may give none would be gone before it is looked for."""
+    head = "POST /v1/commands/service.local_clients HTTP/1.1\r\nHost: localhost\r\nContent-Length: 12\r\n"
+    asks = f'{head}Authorization: Bearer {TOKEN}\r\n\r\n{{"count": 3}}'.encode()
+    with socket.create_connection(("127.0.0.1", api.server.port)) as gone:
+        gone.sendall(asks)
+    await until(lambda: api.fake.audit.since(0, 500))
+    await until(lambda: api.fake.audit.since(0, 500)[-1].outcome)
+    assert bool(api.fake.commands) == (sys.platform != "linux")
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,5 @@
 """The gateway before a real server: who comes in, who does not, and what nobody else notices of it."""
 
-import asyncio
 import contextlib
 import re
 import socket
@@ -16,12 +15,11 @@ from pathlib import Path
 import pytest
 import redis
 
-from soulsgui.errors import ServiceError
 from soulsgui.runner.access.certificate import ensure_certificate
 from soulsgui.runner.server import allowance
 from soulsgui.runner.server import gateway as gateway_module
 from soulsgui.runner.server.addresses import private_addresses
-from soulsgui.runner.server.gateway import Gateway, packed
+from soulsgui.runner.server.gateway import packed
 from soulsgui.system import free_port
 from soulsgui.wire.access import secret_hash, user_of, user_words
 from soulsgui.wire.connection import Address, connect
@@ -312,12 +310,21 @@ def test_it_says_who_is_inside_and_that_it_lives(outside: Address, redis_client:
     assert (later.name, later.error) == (GATEWAY, "")
 
 
-def test_a_taken_port_is_said_with_who_has_it(tmp_path: Path) -> None:
-    ensure_certificate(tmp_path)
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        address = Address("127.0.0.1", taken.getsockname()[1], "x", socket="/nowhere")
-        with pytest.raises(ServiceError, match=r"the port is taken by .*\."):
-            asyncio.run(Gateway(address, tmp_path, False, False).run(threading.Event()))
+@pytest.mark.allow_warnings
+def test_a_taken_port_is_said_with_who_has_it_and_taken_once_that_has_left(
+    inside: Address, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gateway_module, "_NETWORKS_S", 0.02)
+    pin = ensure_certificate(tmp_path).pin
+    outside = replace(inside, socket="", pin=pin, user=user_of("a"), password=SECRET)
+    with ExitStack() as opened:
+        squatter = opened.enter_context(socket.create_server((inside.host, inside.port)))
+        gateway = opened.enter_context(running_gateway(inside, tmp_path))
+        until(lambda: gateway.trouble, "it says that the port is taken")
+        assert re.search(r"the port is taken by .*\.", gateway.trouble)
+        squatter.close()
+        until(lambda: not gateway.trouble, "it takes the port")
+        assert _comes_in(outside)
 
 
 @pytest.mark.allow_warnings
