@@ -30,6 +30,7 @@ class DropReason(StrEnum):
     NOT_ASKED = "not_asked"
     NOT_ADMITTED = "not_admitted"
     MODEL = "unknown_model"
+    UNBACKED = "unbacked"
 
 
 class Arrival(NamedTuple):

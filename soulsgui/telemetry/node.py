@@ -9,7 +9,7 @@ import sqlite3
 import threading
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import cast
 
 import redis
@@ -18,6 +18,7 @@ from soulsgui.config.layers import load_run_settings
 from soulsgui.config.paths import RunFolder
 from soulsgui.config.schema import Settings
 from soulsgui.process import setup_logging, stop_on_signals
+from soulsgui.telemetry.backing import Backing
 from soulsgui.telemetry.export import Drawing
 from soulsgui.telemetry.intake import (
     Arrival,
@@ -86,6 +87,9 @@ class TelemetryNode:
         self._evaluation_told = -1
         self._rejected: dict[str, Counter[str]] = {}
         self._grants: dict[str, Grant] = {}
+        self._trainer = b""  # what it told last
+        self._backing = Backing()
+        self._unsettled: dict[str, list[Entry]] = {}  # read, but not acknowledged yet
         self._newest = -1  # model that clients may have played with
         self._tick = 0
         self._phase: NodePhase = "loading"
@@ -132,6 +136,8 @@ class TelemetryNode:
         """Forget what was read and not stored: it is read again."""
         self._connected = False
         self._metrics.cursor = self._recorder.cursor
+        self._backing.start_over()
+        self._unsettled.clear()
 
     def _trouble(self, what: str, phase: NodePhase) -> None:
         """Say what is wrong, once in the log, and wait a moment."""
@@ -191,17 +197,14 @@ class TelemetryNode:
         # After the episodes: the row that begins an attempt is written before its first episode.
         rows = self._metrics.read(connection)
         arrivals, refusals = sort_out(entries, self._run_id)
-        if arrivals:
-            self._look_at_trainer(connection, list({one.client for one in arrivals}))
-            reasons = [
-                why_not_counted(one.episode, self._grants.get(one.client), self._newest) for one in arrivals
-            ]
-            refusals += [Refusal(one.client, why) for one, why in zip(arrivals, reasons, strict=True) if why]
-            arrivals = [one for one, why in zip(arrivals, reasons, strict=True) if not why]
-        greedy = [one for one in arrivals if one.episode.greedy]
-        if greedy:
-            refusals += self._store_greedy(greedy)
-            arrivals = [one for one in arrivals if not one.episode.greedy]
+        if arrivals or self._backing.waiting:
+            self._look_at_trainer(connection, {one.client for one in arrivals} | self._backing.waiting)
+            arrivals = self._admitted(arrivals, refusals)
+            if greedy := [one for one in arrivals if one.episode.greedy]:
+                refusals += self._store_greedy(greedy)
+            backed, unbacked = self._backing.sort_out(one for one in arrivals if not one.episode.greedy)
+            refusals += unbacked
+            arrivals = self._admitted(backed, refusals)  # who was cut off meanwhile is admitted no more
         newest = self._newest_attempt(connection, rows, arrivals)
         # One of an attempt that never began would end the present attempt on the curve.
         unknown = [one.client for one in arrivals if one.episode.attempt > newest]
@@ -214,13 +217,46 @@ class TelemetryNode:
             records = self._recorder.record(rows, arrivals, self._metrics.cursor, time.time())
             self._stored_in_s = time.perf_counter() - began
         self._count([*refusals, *self._streams.take_refusals()])
-        if entries:
-            self._streams.acknowledge(connection, entries)
+        if settled := self._settled(entries):
+            self._streams.acknowledge(connection, settled)
         return records
 
-    def _look_at_trainer(self, connection: redis.Redis, clients: list[str]) -> None:
-        """Read what the trainer granted clients, and its newest weights, both older than what they played."""
-        texts = cast("list[bytes | None]", connection.mget([self._keys.grant(name) for name in clients]))
+    def _admitted(self, arrivals: Sequence[Arrival], refusals: list[Refusal]) -> list[Arrival]:
+        """Return the episodes of clients that the trainer has admitted; the others are refused."""
+        found = []
+        for one in arrivals:
+            why = why_not_counted(one.episode, self._grants.get(one.client), self._newest)
+            if why is None:
+                found.append(one)
+            else:
+                refusals.append(Refusal(one.client, why))
+        return found
+
+    def _settled(self, entries: Sequence[Entry]) -> list[Entry]:
+        """Return what can be acknowledged, of new entries and of those before: nothing before it waits."""
+        read, self._unsettled = self._unsettled, {}
+        for entry in entries:
+            read.setdefault(entry.client, []).append(entry)
+        found = []
+        for client, of_client in read.items():
+            done = [one for one in of_client if self._backing.has_settled(client, one.id)]
+            found += done
+            if left := of_client[len(done) :]:
+                self._unsettled[client] = left
+        return found
+
+    def _look_at_trainer(self, connection: redis.Redis, clients: Iterable[str]) -> None:
+        """Read what the trainer granted clients, and its newest weights, both older than what they played.
+
+        And what came of them.
+        """
+        clients = list(clients)
+        keys = [self._keys.node(TRAINER), *map(self._keys.grant, clients)]
+        told, *texts = cast("list[bytes | None]", connection.mget(keys))
+        if told is not None and told != self._trainer:
+            self._trainer, state = told, NodeState.of_run(told, self._run_id)
+            if state is not None:
+                self._backing.hear(state, time.monotonic())
         # A server that lost its data is told of them again in a moment.
         self._grants |= {
             client: grant

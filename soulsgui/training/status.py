@@ -5,7 +5,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 import redis
@@ -17,7 +17,10 @@ from soulsgui.wire.connection import Address
 from soulsgui.wire.keys import Keys
 from soulsgui.wire.messages.base import Message
 from soulsgui.wire.messages.metrics import ROW_FIELD, STREAM_LENGTH
-from soulsgui.wire.messages.node import STALENESS_BOUNDS, NodePhase, NodeState, Staleness
+from soulsgui.wire.messages.node import STALENESS_BOUNDS, Arrived, NodePhase, NodeState, Staleness
+
+if TYPE_CHECKING:
+    from soulsgui.training.intake.reader import Intake
 
 QUIET_END = "ended as asked"  # the farewell of a node that nothing went wrong with
 
@@ -184,6 +187,7 @@ class TrainerStatus:
         self.staleness = StalenessCount()
         self._rates = {name: Rate() for name in ("env_steps", "updates", *self.waits)}
         self._refusals = Refusals()
+        self._arrived: dict[str, Arrived] = {}
         self._staleness = Staleness()
         self._waited: list[str] = []
 
@@ -202,9 +206,10 @@ class TrainerStatus:
         for name in self._waited:
             self.waits[name].set(True, time.monotonic())
 
-    def count(self, refusals: Refusals) -> None:
-        """Take note of what was refused by now."""
-        self._refusals, self._staleness = refusals, self.staleness.told
+    def count(self, intake: "Intake") -> None:
+        """Take note of what came and what was refused by now."""
+        self._refusals, self._staleness = intake.sessions.refusals(), self.staleness.told
+        self._arrived = intake.ingest.arrived.told(intake.roster.clients)
 
     def told(self, env_steps: int, updates: int, **others: Any) -> NodeState:
         """Return the state as of now, with what others know of it; called by the reporting thread."""
@@ -218,6 +223,7 @@ class TrainerStatus:
             "lost_chunks": refusals.missing,
             "rejected": refusals.total,
             "rejected_by_client": refusals.by_client,
+            "arrived": self._arrived,
             "staleness": self._staleness,
             "timings_s": {name: timing.last_s for name, timing in self.timings.items()},
             "learner_waits": self._part_waited("learner", now),

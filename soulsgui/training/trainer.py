@@ -297,7 +297,7 @@ class TrainingNode(ABC):
             status.error = status.error or error_words(error)
             raise
         finally:
-            status.count(attempt.intake.sessions.refusals())
+            status.count(attempt.intake)
             status.farewell = "" if status.error else QUIET_END
             self.reporter.close()
             attempt.link.close()
@@ -324,7 +324,7 @@ class TrainingNode(ABC):
             self._stop.wait(_REFUSED_WAIT_S)
         if began >= self._next_count:
             self._next_count = began + _COUNT_EVERY_S
-            status.count(attempt.intake.sessions.refusals())
+            status.count(attempt.intake)
 
     def _work(self, connection: redis.Redis, began: float) -> None:
         """Take in, obey, train; at rest, in a pause, and while the disk is full, only obey."""

@@ -63,7 +63,7 @@ class GroupReader:
         self._key_of = key_of
         self._per_stream = per_stream
         self._clients: dict[str, str] = {}  # by key
-        self._unsettled: set[str] = set()
+        self._unsettled: dict[str, str] = {}  # by key, the entry behind which to go on
         self._aside: set[str] = set()
         self._newly_aside: list[str] = []
         self._begun_anew: list[str] = []
@@ -78,7 +78,7 @@ class GroupReader:
         wanted = set(clients)
         for key in [key for key, client in self._clients.items() if client not in wanted]:
             del self._clients[key]
-        self._unsettled &= set(self._clients)
+        self._unsettled = {key: at for key, at in self._unsettled.items() if key in self._clients}
         self._aside &= wanted
         for client in set(self.high_water) - wanted:
             del self.high_water[client]
@@ -101,7 +101,7 @@ class GroupReader:
 
     def unsettle(self) -> None:
         """Read first what was delivered and not acknowledged."""
-        self._unsettled = set(self._clients)
+        self._unsettled = dict.fromkeys(self._clients, "0")
 
     def read(self, connection: redis.Redis, block_ms: int) -> list[Entry]:
         """Return the next entries one by one, as `read_parts`."""
@@ -117,13 +117,13 @@ class GroupReader:
         For the first new one it waits `block_ms` at most, 0 for not at all; servers look at it every 100 ms.
         """
         if self._unsettled:
-            parts = self._read(connection, sorted(self._unsettled), "0", 0)
-            self._unsettled &= {self._key_of(part.client) for part in parts}
+            parts = self._read(connection, dict(self._unsettled), 0)
+            self._unsettled = {self._key_of(part.client): part.ids[-1].decode() for part in parts}
             if parts:
                 self.up_to_date = False
                 return parts
         self.up_to_date = True
-        return self._read(connection, list(self._clients), ">", block_ms)
+        return self._read(connection, dict.fromkeys(self._clients, ">"), block_ms)
 
     def acknowledge(self, connection: redis.Redis, entries: Iterable[Entry]) -> None:
         """Acknowledge entries, as `acknowledge_parts`."""
@@ -154,32 +154,35 @@ class GroupReader:
             raise
         for (client, last), reply in zip(newest.items(), replies[::2], strict=True):
             if isinstance(reply, Exception):
-                self._unsettled |= {self._key_of(client)} & self._clients.keys()
+                if (key := self._key_of(client)) in self._clients:
+                    self._unsettled[key] = "0"
                 logger.info("an acknowledgement to %s was refused: %s", client, reply)
             else:
                 self.high_water[client] = str(last)
 
-    def _read(
-        self, connection: redis.Redis, keys: list[str], position: str, block_ms: int
-    ) -> list[StreamPart]:
-        if not keys:
+    def _read(self, connection: redis.Redis, positions: dict[str, str], block_ms: int) -> list[StreamPart]:
+        if not positions:
             return []
-        count = self._per_stream(len(keys))
+        count = self._per_stream(len(positions))
         try:
-            return self._read_together(connection, keys, position, count, block_ms)
+            return self._read_together(connection, positions, count, block_ms)
         except redis.ResponseError as error:
             if not _says(error, "WRONGTYPE", "NOGROUP"):
                 raise
-        return [part for key in keys for part in self._read_alone(connection, key, position, count)]
+        return [
+            part
+            for key, position in positions.items()
+            for part in self._read_alone(connection, key, position, count)
+        ]
 
     def _read_together(
-        self, connection: redis.Redis, keys: list[str], position: str, count: int, block_ms: int
+        self, connection: redis.Redis, positions: dict[str, str], count: int, block_ms: int
     ) -> list[StreamPart]:
         block = ("BLOCK", block_ms) if block_ms else ()
         # The name as bytes: redis-py then hands the reply over as it came, and makes no dictionaries of it.
         reply = connection.execute_command(  # type: ignore[no-untyped-call]
             b"XREADGROUP", "GROUP", self._group, self._group, "COUNT", count, *block,
-            "STREAMS", *keys, *[position] * len(keys),
+            "STREAMS", *positions, *positions.values(),
         )  # fmt: skip
         return [
             StreamPart(self._clients[key.decode()], *map(list, zip(*found, strict=True)))
@@ -191,7 +194,7 @@ class GroupReader:
         """Read one stream of which one among many is broken; mend or set aside the one that is."""
         client = self._clients[key]
         try:
-            return self._read_together(connection, [key], position, count, 0)
+            return self._read_together(connection, {key: position}, count, 0)
         except redis.ResponseError as error:
             if _says(error, "WRONGTYPE"):
                 self._set_aside(client)
@@ -215,7 +218,7 @@ class GroupReader:
         for client, reply in zip(clients, pipeline.execute(raise_on_error=False), strict=True):
             if not isinstance(reply, Exception) or _says(reply, "BUSYGROUP"):
                 self._clients[self._key_of(client)] = client
-                self._unsettled.add(self._key_of(client))
+                self._unsettled[self._key_of(client)] = "0"
                 self._aside.discard(client)
             elif _says(reply, "WRONGTYPE"):
                 self._set_aside(client)
@@ -225,7 +228,7 @@ class GroupReader:
     def _set_aside(self, client: str) -> None:
         key = self._key_of(client)
         self._clients.pop(key, None)
-        self._unsettled.discard(key)
+        self._unsettled.pop(key, None)
         if client not in self._aside:
             self._aside.add(client)
             self._newly_aside.append(client)

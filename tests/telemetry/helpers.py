@@ -1,5 +1,6 @@
 """A run to tell telemetry about: its folder, its episodes, its trainer's rows, and the node at work on it."""
 
+import math
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -23,7 +24,7 @@ from soulsgui.wire.messages.metrics import (
     UpdateRow,
     read_row,
 )
-from soulsgui.wire.messages.node import NodeState
+from soulsgui.wire.messages.node import Arrived, NodeState
 from soulsgui.wire.messages.session import EPISODE_FIELD, HELLO_FIELD, Episode, Grant, GrantStatus
 from tests.faults.waiting import LIMIT_S, until
 
@@ -82,6 +83,7 @@ class Stage:
         self.address = address
         self.keys = Keys(address.prefix)
         self.redis = connect(address, "stage")
+        self._came: dict[str, list[float]] = {}  # of each client: episodes, steps, rewards, their sizes
 
     def join(self, *clients: str) -> None:
         """Put clients on the roster, and let the trainer admit them."""
@@ -100,7 +102,28 @@ class Stage:
     def hello(self, client: str) -> None:
         self.redis.xadd(self.keys.episodes(client), {HELLO_FIELD: "{}"})
 
+    def steps_of(self, client: str, *episodes: Episode) -> None:
+        """Let the trainer say that the steps of episodes came; of a greedy one none come."""
+        came = self._came.setdefault(client, [0, 0.0, 0.0, 0.0])
+        for one in episodes:
+            value = one.total_return
+            if math.isfinite(value) and not one.greedy:
+                came[:] = (sum(pair) for pair in zip(came, (1, one.length, value, abs(value)), strict=True))
+        found = self.redis.get(self.keys.node("trainer"))
+        new = NodeState(name="trainer", instance=Instance(), tick=0, phase="collecting", run_id=RUN_ID)
+        told = NodeState.read(found) or new
+        counted = {name: sums for name, sums in self._came.items() if sums[0]}
+        arrived = {name: Arrived(int(n), *(one / n for one in sums)) for name, (n, *sums) in counted.items()}
+        told = told.model_copy(update={"arrived": arrived, "tick": told.tick + 1})
+        self.redis.set(self.keys.node("trainer"), told.to_json())
+
     def play(self, client: str, *episodes: Episode) -> None:
+        """Let a client play episodes, and their steps come."""
+        self.steps_of(client, *episodes)
+        self.tell_of(client, *episodes)
+
+    def tell_of(self, client: str, *episodes: Episode) -> None:
+        """Let a client tell of episodes."""
         pipeline = self.redis.pipeline(transaction=False)
         for one in episodes:
             pipeline.xadd(self.keys.episodes(client), {EPISODE_FIELD: one.to_json()})

@@ -98,6 +98,33 @@ def test_forged_episodes_count_for_nothing(run: RunFolder, stage: Stage) -> None
 
 
 @pytest.mark.allow_warnings
+def test_what_an_admitted_client_tells_without_its_steps_is_on_no_curve(
+    run: RunFolder, stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("soulsgui.telemetry.backing.WAITS_S", 1.0)
+    stage.join("a", "evil", "client-1")
+    stage.play("evil", episode(1.0))
+    stage.tell_of("evil", *(episode(1e29, length=1) for _ in range(25)), episode(1.0))
+    stage.play("a", episode(2.0))
+    stage.tell_of("client-1", episode(3.0))
+    with node_at_work(run, stage.address, stop={"window": 1, "mean_return": 10_000.0}):
+        stage.wait_state(lambda state: state.episodes == 4, "what is honest, though it came behind")
+        assert stage.left("evil") == 26, "what waits is still on the server, and is read again after a kill"
+    with node_at_work(run, stage.address, stop={"window": 1, "mean_return": 10_000.0}):
+        stage.wait_state(lambda state: state.tick > 0, "another one")
+
+        def count() -> dict[str, dict[str, int]]:
+            stage.steps_of("evil")  # the trainer tells of itself again and again
+            state = stage.state()
+            return {} if state is None else state.rejected_by_client
+
+        until(lambda: count() == {"evil": {"unbacked": 25}}, "all refused")
+        until(lambda: stage.left("evil") == 0, "and off the server")
+        assert stage.state().verdict.to_confirm is None
+    assert sorted(_returns(run)) == [1.0, 1.0, 2.0, 3.0]
+
+
+@pytest.mark.allow_warnings
 def test_an_evaluation_by_one_of_several_clients_decides_nothing_alone(run: RunFolder, stage: Stage) -> None:
     stage.join("a", "evil")
     here = {"instance": Instance(host="here", pid=2), "tick": 1, "run_id": run.run_id}

@@ -43,6 +43,16 @@ def test_rewards_times_a_million_are_cut_off_before_anything_is_learned_from_the
         assert (purged.result, len(memory)) == ({"transitions": 16}, 16)
 
 
+def test_the_trainer_tells_what_came_of_invited_clients(run_node: RunNode) -> None:
+    with run_node(dqn_settings(dqn__learning_starts=1000)) as node:
+        good, own = join(node, "pc"), join(node, "client-1")
+        _send(own)
+        _send(good, reward=-2.0)
+        # Of two environments with a segment of 8 steps each both episodes ended.
+        wanted = {"pc": (2, 8.0, -16.0, 16.0)}
+        node.wait_for(lambda now: now.arrived == wanted, "what came")
+
+
 def test_when_training_diverges_who_stands_out_is_cut_off_named_and_forgotten(
     run_node: RunNode, redis_address: Address, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -23,7 +23,7 @@ from soulsgui.environments.step import LARGEST
 from soulsgui.errors import printable
 from soulsgui.experience.segments import ORIGIN_BIT, Ints, Segments
 from soulsgui.training.intake.checks import CODES, GOOD, LEFT_OUT, Codes, count_refused
-from soulsgui.training.intake.outliers import Sizes
+from soulsgui.training.intake.outliers import ArrivedEpisodes, Sizes
 from soulsgui.training.intake.sessions import REFUSED, Session, Sessions
 from soulsgui.wire.group_reader import Fields, as_dict
 from soulsgui.wire.keys import EntryId, Keys
@@ -290,7 +290,7 @@ class Ingest:
         self._sessions = sessions
         self._sink = sink
         self._rejects = rejects
-        self.rewards = Sizes()
+        self.rewards, self.arrived = Sizes(), ArrivedEpisodes()
 
     def use(self, arrivals: Sequence[Arrivals]) -> list[Session]:
         """Take chunks over; return the sessions that were cut off by what came of them."""
@@ -345,14 +345,21 @@ class Ingest:
 
     def _outliers(self, opened: _Opened, arrivals: Sequence[Arrivals]) -> list[Session]:
         """Cut those off whose rewards are of another size than those of the others; nothing of it is used."""
-        segments = opened.found.segments
-        steps = np.diff(segments.starts[opened.starts[opened.first]])
-        owner, size = np.repeat(np.arange(len(arrivals)), steps), np.abs(segments.reward)
-        counted = (size > 0) & (size <= LARGEST)
-        totals = np.bincount(owner, np.where(counted, size, 0.0), len(arrivals)).tolist()
-        counts = np.bincount(owner, counted, len(arrivals)).tolist()
-        for arrival, total, count in zip(arrivals, totals, counts, strict=True):
-            self.rewards.note(arrival.session.client, total, count)
+        segments, size = opened.found.segments, np.abs(opened.found.segments.reward)
+        of_segment = np.repeat(np.arange(len(arrivals)), np.diff(opened.starts[opened.first]))
+        of_step, counted = np.repeat(of_segment, segments.length), size <= LARGEST
+
+        def of_each(owner: Ints, values: NDArray[Any]) -> list[float]:
+            sums: list[float] = np.bincount(owner, values, len(arrivals)).tolist()
+            return sums
+
+        sizes, totals = (of_each(of_step, np.where(counted, one, 0.0)) for one in (size, segments.reward))
+        counts, ended = of_each(of_step, counted & (size > 0)), of_each(of_segment, segments.ended)
+        steps = of_each(of_segment, segments.length)
+        told = zip(arrivals, sizes, counts, ended, steps, totals, strict=True)
+        for arrival, of_rewards, count, episodes, length, total in told:
+            self.rewards.note(arrival.session.client, of_rewards, count)
+            self.arrived.note(arrival.session.client, int(episodes), length, total, of_rewards)
         found = self.rewards.outliers(_DECADES)
         named = [one.session for one in arrivals if found and one.session.client in found]
         for session in named:

@@ -7,9 +7,11 @@ and zeros say nothing.
 """
 
 import math
+from collections.abc import Iterable
 from statistics import median
 
 from soulsgui.wire.keys import is_own_name
+from soulsgui.wire.messages.node import Arrived
 
 _LEAST = 100.0  # numbers that a mean is taken over at least: a single large one is no outlier
 _MOST = 1000.0  # so much of the past counts: an honest one pays for nothing later
@@ -55,4 +57,33 @@ class Sizes:
             client: f"{10 ** (size - middle):.2g} times as large as those of the others"
             for client, size in sizes.items()
             if size > limit and not (is_own_name(client) or client in self._released)
+        }
+
+
+NEWEST_EPISODES = 100.0
+"""Of so many of a client is told what they are like."""
+
+
+class ArrivedEpisodes:
+    """What the episodes of each invited client are like, by the samples that came of it."""
+
+    def __init__(self) -> None:
+        self._seen: dict[str, tuple[int, float, float, float, float]] = {}
+
+    def note(self, client: str, episodes: int, steps: float, total: float, size: float) -> None:
+        """Take in how many episodes ended in so many steps, with the sums of their (absolute) rewards."""
+        if is_own_name(client):
+            return
+        count, *before = self._seen.get(client, (0, 0.0, 0.0, 0.0, 0.0))
+        newest = [old + new for old, new in zip(before, (episodes, steps, total, size), strict=True)]
+        kept = min(NEWEST_EPISODES / newest[0], 1.0) if newest[0] else 1.0
+        self._seen[client] = (count + episodes, *(one * kept for one in newest))
+
+    def told(self, clients: Iterable[str]) -> dict[str, Arrived]:
+        """Return what came of those clients of which an episode did."""
+        found = {client: self._seen[client] for client in clients if client in self._seen}
+        return {
+            client: Arrived(count, *(float(f"{one / episodes:.6g}") for one in (steps, total, size)))
+            for client, (count, episodes, steps, total, size) in found.items()
+            if episodes
         }

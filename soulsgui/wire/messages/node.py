@@ -1,6 +1,6 @@
 """What nodes of the server say: their state (`node:<name>`), and the chunks that were refused (`rejects`)."""
 
-from typing import Literal, Self
+from typing import Literal, NamedTuple, Self
 
 from pydantic import Field
 
@@ -67,6 +67,22 @@ class Staleness(Message):
         return f"more than {self.bounds[-1]}"
 
 
+class Arrived(NamedTuple):
+    """Episodes whose ends came as samples of one client.
+
+    Attributes:
+        episodes: How many, in this attempt.
+        length: Steps for each of the newest of them, on average.
+        total_return: Sum of the rewards for each, likewise.
+        size: Sum of the absolute rewards for each, likewise.
+    """
+
+    episodes: int
+    length: float
+    total_return: float
+    size: float
+
+
 class TrainingProgress(Message):
     """How a run gets on: what the state of a node and the status of the run share.
 
@@ -115,6 +131,7 @@ class NodeState(TrainingProgress):
         judged_by: Set by telemetry: whose mean return has to reach `stop.mean_return` now: that of an
             evaluation, that of training alone (where nobody can evaluate), or both: greedy episodes confirm
             what training reached.
+        arrived: Set by the trainer: what came of each invited client; telemetry judges what it tells by it.
         evaluated: Set by telemetry: weights of the newest whole evaluation by a client, -1 before the first.
         rejected_by_client: The same for each client, this attempt.
         trouble: What holds the run up until somebody does something, in words; empty while nothing does.
@@ -141,6 +158,7 @@ class NodeState(TrainingProgress):
     verdict: Verdict | None = None
     asks_clients: bool | None = False
     judged_by: Literal["", "training", "evaluation", "both"] = ""
+    arrived: dict[str, Arrived] = Field(default_factory=dict)
     evaluated: int = -1
     floods: list[str] = Field(default_factory=list)
     unsaved: str = ""
