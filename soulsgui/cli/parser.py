@@ -35,16 +35,8 @@ class Arguments(argparse.Namespace):
 
 GROUPS = {
     "run a server": ("gui", "serve", "shutdown", "invite", "revoke", "config"),
-    "watch and steer": (
-        "status",
-        "run",
-        "hyper",
-        "quicksave",
-        "runs",
-        "experiments",
-        "checkpoints",
-        "clients",
-    ),
+    "watch and steer": ("status", "run", "hyper", "quicksave", "runs", "checkpoints", "clients"),
+    "compare and search": ("experiments", "sweep"),
     "look back": ("logs", "events", "audit"),
     "help a server": ("join", "client"),
     "tools": ("evaluate", "env", "control", "call"),
@@ -59,6 +51,7 @@ _FAMILIES = {
     "checkpoints": "the checkpoints of runs",
     "runs": "the runs in the data folder",
     "experiments": "runs with several seeds, and statistics over them",
+    "sweep": "the search for the best settings",
     "config": "your settings",
     "env": "the environment that is played",
     "clients": "everyone who plays for this server",
@@ -115,6 +108,25 @@ _ARGUMENTS = {
     "--seeds": option(
         "N", "runs with so many seeds, one after another: an experiment; default: 1", type=int, default=1
     ),
+    "--space": option(
+        "KEY=RANGE",
+        "what is searched: LOW..HIGH, LOW..HIGH:log or [A, B]; may be repeated; default: --space-file",
+        type=str,
+        action="append",
+        default=[],
+    ),
+    "--space-file": option("FILE", "the same from a YAML file: a map of them; default: none", type=Path),
+    "--trials": option("N", "how many runs; default: 20", type=int, default=20),
+    "--sampler": {
+        "choices": ["tpe", "random", "grid"],
+        "default": "tpe",
+        "help": "how values are drawn: tpe, random, or grid (choices alone); default: tpe",
+    },
+    "--pruner": {
+        "choices": ["median", "hyperband", "halving", "none"],
+        "default": "median",
+        "help": "by what a trial is given up early: median, hyperband, halving, none; default: median",
+    },
     "--server": option("HOST:PORT", "a server on this machine; default: what --server-file says"),
     "--server-file": option(
         "FILE",
@@ -155,6 +167,7 @@ _ARGUMENTS = {
     "invitation": word("INVITATION", f"{_INVITATION}; default: none", ""),
     "name": word("GROUP.COMMAND", "its name, such as run.start"),
     "params": word("JSON", "its parameters; default: {}", "{}"),
+    "sweep": word("SWEEP", "its id, how it begins, or the name in it; default: latest", "latest"),
     "part": word("SECTION", "a section, or one setting; default: all", ""),
     "run": word("RUN", _WHICH_RUN, "latest"),
     "service": word("SERVICE", "whose: runner, redis, trainer, telemetry, client-1 ..."),
@@ -182,6 +195,7 @@ _ARGUMENTS = {
         "",
     ),
     "logs --run": option("RUN", _WHICH_RUN, default="latest"),
+    "sweep start --name": option("TEXT", "name of the sweep; default: sweep"),
     "serve --name": option("TEXT", "name of the new run; default: date and time alone"),
 }
 """What commands take, by name; of a single command by that command's words and the name."""
@@ -247,6 +261,17 @@ _DECLARED = (
         "experiments compare ppo vtrace --figure compared.png",
     ),
     _declare(
+        "sweep start",
+        "sweep:start",
+        "search values of settings with which a run does best (needs Optuna)",
+        "--space --space-file --trials --sampler --pruner --score --name --preset --json",
+        "sweep start --space ppo.learning_rate=1e-4..1e-2:log --set stop.env_steps=50000",
+        "sweep start --space 'ppo.epochs=[5, 10, 20]' --sampler grid --trials 3 --set stop.env_steps=50000",
+    ),
+    _declare("sweep status", "sweep:status", "its trials, and which settings mattered", "sweep --json"),
+    _declare("sweep best", "sweep:best", "the settings of the best trial", "sweep --json"),
+    _declare("sweep stop", "sweep:stop", "end the sweep that goes on, and the run of its trial", "--json"),
+    _declare(
         "config show",
         "local:show",
         "the effective configuration",
@@ -278,7 +303,6 @@ _DECLARED = (
         "let the run that goes on have other values of live settings (`now`, `next round`)",
         "values",
         "hyper set ppo.learning_rate=0.0003 ppo.entropy_coef=0.01",
-        "hyper undo",
     ),
     _declare("clients list", "remote:clients", "list them", "--json"),
     *of_the_api([("--local-clients", _ARGUMENTS["--local-clients"])]),

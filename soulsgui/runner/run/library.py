@@ -4,7 +4,7 @@ import json
 import logging
 import re
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from soulsgui.config.errors import ConfigError, Problem, nearest
@@ -27,6 +27,7 @@ logger = logging.getLogger(__name__)
 LATEST = "latest"
 
 _NAME_LENGTH = 40
+_NAMED = 10
 _STAMP_LENGTH = len("2026-01-01_00-00-00")
 _SIZE_AGE_S = 10.0
 _OLD_SIZE_AGE_S = 600.0
@@ -182,6 +183,22 @@ class Library:
             size = _tree_bytes(run.root)
             self._sizes[run.run_id] = (now, size)
         return size
+
+
+def named(known: Sequence[str], wanted: str, what: str) -> str:
+    """Return which of some ids, the newest first, is meant: by how it begins, its name, or `latest`."""
+    if wanted == LATEST and known:
+        return known[0]
+    fits: tuple[Callable[[str], bool], ...] = (
+        lambda one: one == wanted,
+        lambda one: one.startswith(wanted),
+        lambda one: one.endswith(f"_{wanted}"),
+    )
+    alike = next((some for fit in fits if (some := [one for one in known if wanted and fit(one)])), [])
+    if len(alike) == 1:
+        return alike[0]
+    reason = f"{wanted!r} fits several {what}s." if alike else f"There is no {what} {wanted!r}."
+    raise Refused(ErrorCode.NOT_FOUND, reason, f"There are: {', '.join(known[:_NAMED]) or 'none yet'}")
 
 
 def run_stem(name: str, wall_time: float) -> str:
