@@ -219,7 +219,7 @@ def test_limits_of_the_system_are_told_in_words(
         ("prob", "'prob' is no command."),
         ("completion", "'completion' is no command. There are: gui, serve,"),
         ("Check", "'Check' is no command. Did you mean checkpoints?"),
-        ("run fly", "There are: start, resume, stop, pause, continue."),
+        ("run fly", "There are: queue, start, resume, stop, pause, continue."),
         ("status --jsn", "soulsgui status: error: --jsn is nothing that it takes. Did you mean --json?"),
         ("status extra", "extra is nothing that it takes. What there is: soulsgui status --help"),
         ("clients pause", "NAME is missing."),
@@ -423,7 +423,7 @@ def test_config_is_set_shown_checked_and_compared(terminal: Terminal) -> None:
     assert 'network.recurrent: "lstm"  # new run, as shipped for r2d2\n' in said
     assert "dqn.batch_size: 320  # new run\n" in said
     said = terminal.out("config show ppo --set ppo.clip=0.3")
-    assert "ppo.clip: 0.3  # new run\n" in said
+    assert "ppo.clip: 0.3  # next round\n" in said
     assert all(line.startswith("ppo.") for line in said.splitlines())
     assert terminal.json("config show ppo") == shown["ppo"]
     assert terminal.json("config show ppo.gamma") == 0.5

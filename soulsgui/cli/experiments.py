@@ -9,6 +9,7 @@ from soulsgui.cli.parser import Arguments
 from soulsgui.cli.remote import RunnerClient
 from soulsgui.config.paths import RunFolder
 from soulsgui.errors import ServerUnreachableError, UsageError
+from soulsgui.installing import how_to_install
 from soulsgui.runner.run.experiments import compare, experiments, find
 from soulsgui.runner.run.library import Library
 from soulsgui.runner.status_text import count_words, return_words, table
@@ -91,7 +92,7 @@ def _draw(arguments: Arguments, chosen: Sequence[Experiment]) -> None:
         png = draw_experiments(curves, chosen[0].env_id)
     except ImportError as error:
         raise UsageError(
-            "matplotlib is missing here.", "Install it: pip install 'soulsgui[server]'"
+            "matplotlib is missing here.", f"Install it: {how_to_install('matplotlib')}"
         ) from error
     atomic_write(arguments.figure, png)
 

@@ -36,17 +36,8 @@ class Arguments(argparse.Namespace):
 
 GROUPS = {
     "run a server": ("gui", "serve", "shutdown", "invite", "revoke", "config"),
-    "watch and steer": (
-        "status",
-        "run",
-        "hyper",
-        "quicksave",
-        "runs",
-        "experiments",
-        "checkpoints",
-        "jobs",
-        "clients",
-    ),
+    "watch and steer": ("status", "run", "hyper", "quicksave", "runs", "checkpoints", "jobs", "clients"),
+    "compare and search": ("experiments", "sweep"),
     "look back": ("logs", "events", "audit"),
     "help a server": ("join", "client"),
     "tools": ("evaluate", "env", "control", "call"),
@@ -71,6 +62,7 @@ _FAMILIES = {
     "jobs": "what goes on beside the run, such as an export",
     "runs": "the runs in the data folder",
     "experiments": "runs with several seeds, and statistics over them",
+    "sweep": "the search for the best settings",
     "config": "your settings",
     "env": "the environment that is played",
     "clients": "everyone who plays for this server",
@@ -133,6 +125,25 @@ _ARGUMENTS = {
     "--seeds": option(
         "N", "runs with so many seeds, one after another: an experiment; default: 1", type=int, default=1
     ),
+    "--space": option(
+        "KEY=RANGE",
+        "what is searched: LOW..HIGH, LOW..HIGH:log or [A, B]; may be repeated; default: --space-file",
+        type=str,
+        action="append",
+        default=[],
+    ),
+    "--space-file": option("FILE", "the same from a YAML file: a map of them; default: none", type=Path),
+    "--trials": option("N", "how many runs; default: 20", type=int, default=20),
+    "--sampler": {
+        "choices": ["tpe", "random", "grid"],
+        "default": "tpe",
+        "help": "how values are drawn: tpe, random, or grid (choices alone); default: tpe",
+    },
+    "--pruner": {
+        "choices": ["median", "hyperband", "halving", "none"],
+        "default": "median",
+        "help": "by what a trial is given up early: median, hyperband, halving, none; default: median",
+    },
     "--server": option("HOST:PORT", "a server on this machine; default: what --server-file says"),
     "--server-file": option(
         "FILE",
@@ -174,6 +185,7 @@ _ARGUMENTS = {
     "invitation": word("INVITATION", f"{_INVITATION}; default: none", ""),
     "name": word("GROUP.COMMAND", "its name, such as run.start"),
     "params": word("JSON", "its parameters; default: {}", "{}"),
+    "sweep": word("SWEEP", "its id, how it begins, or the name in it; default: latest", "latest"),
     "part": word("SECTION", "a section, or one setting; default: all", ""),
     "run": word("RUN", _WHICH_RUN, "latest"),
     "service": word("SERVICE", "whose: runner, redis, trainer, telemetry, client-1 ..."),
@@ -204,6 +216,7 @@ _ARGUMENTS = {
     "runs import file": word("FILE", "a .soulsrun file", type=Path),
     "runs import --name": option("TEXT", "name of the new run; default: the one it had"),
     "logs --run": option("RUN", _WHICH_RUN, default="latest"),
+    "sweep start --name": option("TEXT", "name of the sweep; default: sweep"),
     "serve --name": option("TEXT", "name of the new run; default: date and time alone"),
 }
 """What commands take, by name; of a single command by that command's words and the name."""
@@ -277,6 +290,17 @@ _DECLARED = (
         "runs import 2026-11-20_10-00-00_first.soulsrun",
     ),
     _declare(
+        "sweep start",
+        "sweep:start",
+        "search values of settings with which a run does best (needs Optuna)",
+        "--space --space-file --trials --sampler --pruner --score --name --preset --json",
+        "sweep start --space ppo.learning_rate=1e-4..1e-2:log --set stop.env_steps=50000",
+        "sweep start --space 'ppo.epochs=[5, 10, 20]' --sampler grid --trials 3 --set stop.env_steps=50000",
+    ),
+    _declare("sweep status", "sweep:status", "its trials, and which settings mattered", "sweep --json"),
+    _declare("sweep best", "sweep:best", "the settings of the best trial", "sweep --json"),
+    _declare("sweep stop", "sweep:stop", "end the sweep that goes on, and the run of its trial", "--json"),
+    _declare(
         "config show",
         "local:show",
         "the effective configuration",
@@ -308,7 +332,6 @@ _DECLARED = (
         "let the run that goes on have other values of live settings (`now`, `next round`)",
         "values",
         "hyper set ppo.learning_rate=0.0003 ppo.entropy_coef=0.01",
-        "hyper undo",
     ),
     _declare("clients list", "remote:clients", "list them", "--json"),
     *of_the_api([("--local-clients", _ARGUMENTS["--local-clients"])]),

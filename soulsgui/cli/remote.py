@@ -280,7 +280,7 @@ def _queued_words(result: dict[str, Any]) -> str:
 
 def hyper(arguments: Arguments) -> int:
     """`hyper set`: other values of live settings for the run that goes on."""
-    runner, values = runner_of(arguments), _assigned(arguments.values, "hyper set")
+    runner, values = runner_of(arguments), assigned(arguments.values, "hyper set")
     say(_applied_words(runner.command("config.apply", {"keys": values})))
     return 0
 
@@ -302,10 +302,11 @@ def _progress(words: str) -> None:
 
 def _overrides(arguments: Arguments) -> dict[str, Any]:
     local = {} if arguments.local_clients is None else {"clients.local": arguments.local_clients}
-    return _assigned(arguments.assignments) | local if arguments.assignments else local
+    return assigned(arguments.assignments) | local if arguments.assignments else local
 
 
-def _assigned(assignments: Sequence[str], source: str = "--set") -> dict[str, Any]:
+def assigned(assignments: Sequence[str], source: str = "--set") -> dict[str, Any]:
+    """Return settings that were typed, by dotted key."""
     from soulsgui.config.errors import ConfigError
     from soulsgui.config.parsing import parse_assignments
 

@@ -22,6 +22,7 @@ from soulsgui.runner.run.library import Library, server_logs
 from soulsgui.runner.run.manager import RunManager
 from soulsgui.runner.run.services import RunContext, binding_of, node_health
 from soulsgui.runner.run.start import Probe, probe_environment
+from soulsgui.runner.run.sweep import Sweeps
 from soulsgui.runner.run.trash import Bin
 from soulsgui.runner.server.binary import loss_at_start
 from soulsgui.runner.server.bus import Bus
@@ -50,6 +51,7 @@ _CLIENTS_EVERY_S = 0.5
 _SERVER_EVERY_S = 2.0
 _DISK_EVERY_S = 2.0
 _REDIS_LIMIT_S = 60.0
+_SWEEP_EVERY_S = 0.5
 _AGAIN_S = 60.0  # whatever made it fail may be over: nothing works without it
 _NAMED = 3
 _FAILS_AGAIN = 3  # so often an environment was made anew, and it is told
@@ -94,7 +96,6 @@ class Runner(BaseRunner):
             users = user_lines(invitations.hashes, self.settings.redis.prefix)
             server = await asyncio.to_thread(ensure_server, self.folders, self.settings.redis, users)
             self._connect(server, invitations)
-            self.run_manager.holds_queue = holds_queue
             # The port may be taken: known before anything is started or taken over.
             await self._listen(self.settings.control.port)
             await self.access.prepare()
@@ -104,6 +105,7 @@ class Runner(BaseRunner):
             await self.start_gateway()
             await self._start_exporter()
             adopted = await self.run_manager.adopt()
+            self.run_manager.holds_queue = holds_queue
             await self.supervisor.stop_orphans()
             self._announce()
         except BaseException:
@@ -113,7 +115,7 @@ class Runner(BaseRunner):
 
     async def close(self) -> None:
         """End the run, saved if it can be, every service, and the control API; nothing is left behind."""
-        self.run_manager.holds_queue = True
+        self.run_manager.closing = True
         try:
             if self.run_manager.run is not None:
                 await self.run_manager.stop(self.save_at_end, evaluate=False)
@@ -185,7 +187,9 @@ class Runner(BaseRunner):
             lambda: self._run_of(REDIS),
         )
         self.connections = ConnectionGuard(self.bus, self.events, self.access, self.memory.cut_off)
+        self.sweeps = Sweeps(context, self.run_manager, self.base)
         self._keep_doing(self._watch, "watch")
+        self._keep_doing(self.sweeps.turn, "the sweep", _SWEEP_EVERY_S)
         self._keep_doing(self._guard_memory, "memory", LOOK_EVERY_S)
         self._keep_doing(self._guard_disk, "disk", _DISK_EVERY_S)
         self._keep_doing(self._verify_checkpoints, "verifying checkpoints", 0.0)

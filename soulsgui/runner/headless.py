@@ -218,7 +218,7 @@ class _Headless:
         # Of an experiment also those that an earlier runner has ended.
         known = [library.record(run) for run in reversed(library.folders()) if run.run_id != record.id]
         others = [
-            one for one in known if one.id in manager.begun or (one.experiment or "-") == record.experiment
+            one for one in known if one.id in manager.begun or one.experiment == record.experiment != ""
         ]
         if found and record.experiment:
             found["runs"] = [summary(one, library) for one in (*others, record)]

@@ -54,7 +54,7 @@ class Serving:
             stdout=subprocess.PIPE,
             stderr=(self.folder / "stderr").open("a") if stderr is None else stderr,
             text=True,
-            env=os.environ | {"PYTHONPATH": str(Path.cwd())},
+            env=os.environ | {"PYTHONPATH": os.pathsep.join([str(Path.cwd()), *sys.path])},
         )
         self.runners.append(runner)
         return runner

@@ -227,6 +227,18 @@ async def _compare_experiments(runner: "Runner", params: control.CompareParams) 
     return await asyncio.to_thread(compare, [find(found, name) for name in params.experiments])
 
 
+async def _start_sweep(runner: "Runner", params: control.SweepStartParams) -> control.SweepStatus:
+    return await runner.sweeps.start(params)
+
+
+async def _show_sweep(runner: "Runner", params: control.SweepParams) -> control.SweepStatus:
+    return await runner.sweeps.status(params.sweep)
+
+
+async def _stop_sweep(runner: "Runner", _params: control.Empty) -> control.SweepStatus:
+    return await runner.sweeps.stop()
+
+
 async def _query(runner: "Runner", params: control.HistoryQueryParams) -> control.History:
     run = runner.library.find(params.run)
     found = await asyncio.to_thread(query_history, run.store, params)
@@ -305,6 +317,9 @@ HANDLERS: dict[str, Handler] = {
     "experiments.list": _list_experiments,
     "experiments.show": _show_experiment,
     "experiments.compare": _compare_experiments,
+    "sweep.start": _start_sweep,
+    "sweep.status": _show_sweep,
+    "sweep.stop": _stop_sweep,
     "history.query": _query,
     "history.logs": _logs,
     "history.events": events,

@@ -1,7 +1,7 @@
 """Experiments: runs that differ in their seed, with statistics over them; read from the library."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from itertools import permutations
 from typing import Any
 
@@ -9,11 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from soulsgui.errors import UsageError
-from soulsgui.runner.refusal import Refused
+from soulsgui.runner.run.library import named
 from soulsgui.telemetry.statistics import bootstrap_interval, interquartile_mean, probability_of_improvement
 from soulsgui.wire.control import (
     Comparison,
-    ErrorCode,
     Experiment,
     Improvement,
     QueuedRun,
@@ -52,18 +51,8 @@ def _scores(runs: Iterable[RunSummary], score: ScoreName) -> NDArray[np.float64]
 
 def find(found: list[Experiment], name: str) -> Experiment:
     """Return an experiment by its id, by how it begins, by the name behind its time, or `latest`."""
-    kinds: tuple[Callable[[Experiment], bool], ...] = (
-        lambda one: one.id == name,
-        lambda one: one.id.startswith(name),
-        lambda one: one.id.endswith(f"_{name}"),
-    )
-    if name == "latest" and found:
-        return found[0]
-    alike = next((some for kind in kinds if (some := [one for one in found if name and kind(one)])), [])
-    if len(alike) == 1:
-        return alike[0]
-    reason = f"{name!r} fits several experiments." if alike else f"There is no experiment {name!r}."
-    raise Refused(ErrorCode.NOT_FOUND, reason, "See which there are: soulsgui experiments list")
+    chosen = named([one.id for one in found], name, "experiment")
+    return next(one for one in found if one.id == chosen)
 
 
 def compare(chosen: list[Experiment]) -> Comparison:

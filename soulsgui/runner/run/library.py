@@ -4,7 +4,7 @@ import json
 import logging
 import re
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from soulsgui.config.errors import ConfigError, Problem, nearest
@@ -37,6 +37,7 @@ _FOLDERS = frozenset(
 """Where the checkpoints of a run lie: how their names begin, which no run's does."""
 
 _NAME_LENGTH = 40
+_NAMED = 10
 _STAMP_LENGTH = len("2026-01-01_00-00-00")
 _SIZE_AGE_S = 10.0
 _OLD_SIZE_AGE_S = 600.0
@@ -233,6 +234,22 @@ def _newest(library: Library, run: RunFolder) -> Path:
         why = f"none of its checkpoints is whole: {found[0].error}" if found else "it has no checkpoint yet"
         raise CheckpointError(f"Run {run.run_id} can't be evaluated: {why}.", "See: soulsgui runs list")
     return Path(max(whole, key=lambda info: (info.attempt, info.updates, info.created)).path)
+
+
+def named(known: Sequence[str], wanted: str, what: str) -> str:
+    """Return which of some ids, the newest first, is meant: by how it begins, its name, or `latest`."""
+    if wanted == LATEST and known:
+        return known[0]
+    fits: tuple[Callable[[str], bool], ...] = (
+        lambda one: one == wanted,
+        lambda one: one.startswith(wanted),
+        lambda one: one.endswith(f"_{wanted}"),
+    )
+    alike = next((some for fit in fits if (some := [one for one in known if wanted and fit(one)])), [])
+    if len(alike) == 1:
+        return alike[0]
+    reason = f"{wanted!r} fits several {what}s." if alike else f"There is no {what} {wanted!r}."
+    raise Refused(ErrorCode.NOT_FOUND, reason, f"There are: {', '.join(known[:_NAMED]) or 'none yet'}")
 
 
 def run_stem(name: str, wall_time: float) -> str:

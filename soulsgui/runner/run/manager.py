@@ -76,7 +76,8 @@ class RunManager:
         self.loss = ""
         self.begun: set[str] = set()  # Ids of the runs that were begun, resumed or taken over here
         self.queue = RunQueue(context.folders.server / _QUEUE_FILE)
-        self.holds_queue = False  # Whether no run of the queue begins by itself: the server begins or ends
+        self.holds_queue = True  # Whether no run of the queue begins by itself: the server begins
+        self.closing = False  # Whether the server ends: what it stops stays in the queue
         context.events.tell_loss(self.queue.loss and f"The queue of runs is lost: {self.queue.loss}")
         self._context = context
         self._base = base
@@ -258,7 +259,7 @@ class RunManager:
         except BaseException as error:
             cancelled = isinstance(error, asyncio.CancelledError)
             session.end_because("stopped" if cancelled else "failed", str(error))
-            if cancelled and self.holds_queue:
+            if cancelled and self.closing:
                 self.queue.put_back(session.run.run_id)
             self.queue.over(session.run.run_id, with_experiment=not cancelled)
             self._leave(session)
@@ -328,12 +329,12 @@ class RunManager:
     def _look_at_queue(self, now: float) -> None:
         """Let the run that waits longest begin, unless another one is about to."""
         busy = self._replacing or (self._advancing is not None and not self._advancing.done())
-        held = self.holds_queue or busy or not self._context.server_state.reachable
+        held = self.holds_queue or self.closing or busy or not self._context.server_state.reachable
         if not held and now >= self._queue_due and (waiting := self.queue.waiting()):
             self._advancing = self._do(self._begin_queued(waiting[0]))
 
     async def _begin_queued(self, entry: QueueEntry) -> None:
-        if self.holds_queue or self.session is not None:
+        if self.closing or self.session is not None:
             return
         try:
             if entry.run_id and (self._context.folders.runs / entry.run_id).is_dir():
@@ -345,7 +346,7 @@ class RunManager:
                 await self._start_entry(entry, settings)
         except SoulsGuiError as error:
             # One that was begun is told of, and taken out, where it ends; it may only be slow.
-            if not self.holds_queue and entry.number in (one.number for one in self.queued()):
+            if not self.closing and entry.number in (one.number for one in self.queued()):
                 self.queue.remove(str(entry.number))
                 what = f"Run {entry.number} of the queue ({entry.name or entry.env_id}) can't begin"
                 self._context.events.add("error", what, error.message, error.remedy, run_id=entry.run_id)
@@ -469,8 +470,7 @@ class RunManager:
     def _finish(self, session: RunSession) -> None:
         self.loss = session.loss
         session.finish()
-        # What is stopped because the server ends goes on with the next one.
-        if not (self.holds_queue and session.ending == "stopped"):
+        if not (self.closing and session.ending == "stopped"):  # it goes on with the next server
             self.queue.over(session.run.run_id)
         self._leave(session)
         session.tell_the_end()

@@ -37,6 +37,19 @@ class QueueEntry(QueuedRun):
         return combine([layer_of_tree(with_new_names(self.config), f"queued run {self.number}")])
 
 
+def entry_of(number: int, settings: Settings, **about: str) -> QueueEntry:
+    """Return a run that begins with these settings; `about` are its other fields."""
+    return QueueEntry(
+        number=number,
+        env_id=settings.env.id,
+        algorithm=settings.algorithm,
+        agent=settings.agent,
+        seed=settings.seed,
+        config=public_tree(settings),
+        **about,
+    )
+
+
 class _File(Message):
     last: int = 0  # the greatest number that was ever given
     entries: list[QueueEntry] = Field(default_factory=list)
@@ -67,6 +80,15 @@ class RunQueue:
         atomic_write(self._path, now.to_json().encode())
         self._now = now
 
+    @property
+    def next_number(self) -> int:
+        """What the next run is called that is put into the queue."""
+        return self._now.last + 1
+
+    def of_sweep(self, sweep: str) -> QueueEntry | None:
+        """Return the run of the trial of a sweep that waits or goes on, None when none does."""
+        return next((one for one in self._now.entries if one.sweep == sweep), None)
+
     def waiting(self, active: str = "") -> list[QueueEntry]:
         """Return those that are to begin or to go on, in order; `active` is the id of the run that does."""
         begun = [one for one in self._now.entries if one.run_id and one.run_id != active]
@@ -85,19 +107,15 @@ class RunQueue:
         several = params.seeds > 1
         experiment = self._new_experiment(params.name, wall_time) if several else ""
         return [
-            QueueEntry(
-                number=self._now.last + place,
+            entry_of(
+                self.next_number + seed - settings.seed,
+                settings.model_copy(update={"seed": seed}),
                 name=f"{params.name} seed {seed}".strip() if several else params.name,
                 note=params.note,
                 checkpoint=str(checkpoint or ""),
                 experiment=experiment,
-                env_id=settings.env.id,
-                algorithm=settings.algorithm,
-                agent=settings.agent,
-                seed=seed,
-                config=public_tree(settings.model_copy(update={"seed": seed})),
             )
-            for place, seed in enumerate(range(settings.seed, last + 1), start=1)
+            for seed in range(settings.seed, last + 1)
         ]
 
     def _new_experiment(self, name: str, wall_time: float) -> str:

@@ -111,6 +111,7 @@ def new_run(
             name=asked.name,
             note=asked.note,
             experiment=asked.experiment,
+            sweep=asked.sweep,
             dir=str(run.root),
             created=wall_time,
             number=library.next_number(),

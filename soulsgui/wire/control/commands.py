@@ -185,6 +185,36 @@ class CompareParams(ExperimentsParams):
     experiments: list[str] = Field(min_length=2, max_length=20, description="each as in `experiments.show`")
 
 
+class SweepStartParams(ExperimentsParams):
+    """What a sweep searches, and how."""
+
+    space: dict[str, Any] = Field(
+        min_length=1,
+        max_length=50,
+        description="what is searched, by dotted key: `0.0001..0.01:log`, a list of choices, or "
+        "`{low, high, log, step}`",
+    )
+    trials: int = optional("how many runs", 20, ge=1, le=1000)
+    sampler: Literal["tpe", "random", "grid"] = optional(
+        "how values are drawn; `grid` takes choices alone", "tpe"
+    )
+    pruner: Literal["median", "hyperband", "halving", "none"] = optional(
+        "by what a trial is given up early: its mean return at the same part of its steps is compared",
+        "median",
+    )
+    name: str = optional("name of the sweep", "")
+    preset: str = optional("a preset below your own settings", "")
+    overrides: dict[str, Any] = optional(
+        "settings by dotted key, above everything else but what is searched", {}
+    )
+
+
+class SweepParams(Params):
+    """Which sweep."""
+
+    sweep: str = optional("its id, how it begins, the name in it, or `latest`", "latest")
+
+
 class RunParams(Params):
     """Which run."""
 
@@ -715,6 +745,28 @@ COMMANDS: dict[str, Command] = {
             "return experiments side by side, with the probability of improvement between each two",
             results.Comparison,
             reads=True,
+        ),
+        Command(
+            "sweep.start",
+            SweepStartParams,
+            "search values of settings with which a run does best",
+            results.SweepStatus,
+            "Each trial is a run of the queue. Needs Optuna, which keeps the sweep in `sweeps.sqlite3` of "
+            "the data folder. One sweep at a time; it goes on when the server is back.",
+        ),
+        Command(
+            "sweep.status",
+            SweepParams,
+            "return a sweep with its trials, the best of them, and which settings mattered",
+            results.SweepStatus,
+            reads=True,
+        ),
+        Command(
+            "sweep.stop",
+            Empty,
+            "end the sweep that goes on, and the run of its trial",
+            results.SweepStatus,
+            long={"server": "ending the trial"},
         ),
         Command(
             "history.query",

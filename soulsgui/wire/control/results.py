@@ -138,6 +138,7 @@ class RunSummary(Message):
     algorithm: str = ""
     agent: str = ""
     experiment: str = ""
+    sweep: str = ""
     seed: int = 0
     env_steps: int = 0
     episodes: int = 0
@@ -221,6 +222,52 @@ class Experiment(Message):
     low: float | None = None
     high: float | None = None
     runs: list[RunSummary]
+
+
+SweepState = Literal["running", "finished", "stopped", "failed"]
+
+
+class SweepTrial(Message):
+    """A trial of a sweep.
+
+    Attributes:
+        state: `pruned` is one that was given up because others are better, because it diverged, or by hand.
+        score: What it has come to; of one that is not complete the last mean return that it told.
+        values: The settings that were searched, by dotted key.
+        run_id: Its run; empty before that begins.
+    """
+
+    number: int
+    state: Literal["waiting", "running", "complete", "pruned", "failed"]
+    score: float | None = None
+    values: dict[str, Any]
+    run_id: str = ""
+
+
+class SweepStatus(Message):
+    """A sweep with its trials.
+
+    Attributes:
+        score: Which field of a run is its score.
+        wanted: How many trials there are to be.
+        space: What is searched, as it was asked for.
+        best: The complete trial with the highest score, None before there is one.
+        importance: How much each setting mattered for the score, by PED-ANOVA; their sum is 1. Empty while
+            too few trials are complete.
+    """
+
+    id: str
+    state: SweepState
+    env_id: str = ""
+    algorithm: str = ""
+    sampler: str = ""
+    pruner: str = ""
+    score: ScoreName = "mean_return"
+    wanted: int
+    space: dict[str, Any]
+    trials: list[SweepTrial]
+    best: SweepTrial | None = None
+    importance: dict[str, float] = Field(default_factory=dict)
 
 
 class Applied(Message):

@@ -56,11 +56,13 @@ class RunStatus(TrainingProgress):
             where nobody can evaluate, or of both: greedy episodes confirm what training reached.
         wished_pause: Whether it is to rest (`run.pause`), until it is told to go on.
         experiment: The experiment that it is a run of (`run.start` with several seeds); empty for none.
+        sweep: The sweep that it is a trial of; empty for none.
     """
 
     id: str = ""
     name: str = ""
     experiment: str = ""
+    sweep: str = ""
     dir: str = ""
     state: RunState = "none"
     env_id: str = ""
@@ -203,12 +205,14 @@ class QueuedRun(Message):
     Attributes:
         number: What it is called in `run.queue.move` and `run.queue.remove`.
         experiment: The experiment that it is a run of; empty for none.
+        sweep: The sweep that it is a trial of; empty for none.
         run_id: The run that is gone on with, of one that was interrupted; empty for one that is to begin.
     """
 
     number: int
     name: str = ""
     experiment: str = ""
+    sweep: str = ""
     env_id: str = ""
     algorithm: str = ""
     agent: str = ""

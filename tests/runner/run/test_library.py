@@ -10,9 +10,9 @@ from soulsgui.config.paths import RunFolder
 from soulsgui.config.schema import Settings
 from soulsgui.runner.refusal import Refused
 from soulsgui.runner.run.library import Library
+from soulsgui.runner.run.queue import entry_of
 from soulsgui.runner.run.record import RunRecord
 from soulsgui.runner.run.start import new_run
-from soulsgui.wire.control import RunStartParams
 from tests.runner.fake_program import save
 
 
@@ -159,7 +159,7 @@ def test_run_that_can_not_be_kept_leaves_no_folder(library: Library, monkeypatch
     settings = combine([defaults_layer()])
     monkeypatch.setattr(library, "write_record", full)
     with pytest.raises(OSError, match="No space"):
-        new_run(library, settings, RunStartParams(), 0.0)
+        new_run(library, settings, entry_of(1, settings), 0.0)
     monkeypatch.setattr(RunFolder, "logs", library.root / "no" / "such")
     with pytest.raises(OSError, match="no"):
         library.create("", 0.0)

@@ -1,0 +1,103 @@
+"""`sweep start|status|best|stop`: asked of the runner."""
+
+import json
+import shlex
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from soulsgui.cli.output import answer
+from soulsgui.cli.parser import Arguments
+from soulsgui.cli.remote import assigned, runner_of
+from soulsgui.errors import UsageError
+from soulsgui.runner.status_text import return_words, table
+from soulsgui.wire.control import SweepStatus
+
+
+def start(arguments: Arguments) -> int:
+    """`sweep start`: search values of settings."""
+    space = _space_of(arguments.space_file) if arguments.space_file is not None else {}
+    for one in arguments.space:
+        key, there, asked = one.partition("=")
+        if not there:
+            raise UsageError(f"--space {one}: a key and its range are wanted, such as ppo.clip=0.1..0.3")
+        space[key] = asked
+    names = ("trials", "sampler", "pruner", "score", "name", "preset")
+    params = {name: getattr(arguments, name) for name in names}
+    params |= {"space": space, "overrides": assigned(arguments.assignments)}
+    told = SweepStatus.model_validate(runner_of(arguments).command("sweep.start", params))
+    return answer(arguments, told, f"started sweep {told.id}; see how it does: soulsgui sweep status")
+
+
+def _space_of(path: Path) -> dict[str, Any]:
+    try:
+        found = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeError, yaml.YAMLError) as error:
+        raise UsageError(f"{path} can't be read: {error}") from error
+    if not isinstance(found, dict):
+        raise UsageError(f"{path} holds no map of settings.", "Such as: ppo.learning_rate: 0.0001..0.01:log")
+    return {str(key): value for key, value in found.items()}
+
+
+def status(arguments: Arguments) -> int:
+    """`sweep status`: its trials."""
+    told = _sweep(arguments)
+    return answer(arguments, told, _text(told))
+
+
+def stop(arguments: Arguments) -> int:
+    """`sweep stop`: end the one that goes on."""
+    told = SweepStatus.model_validate(runner_of(arguments).command("sweep.stop"))
+    return answer(arguments, told, _text(told))
+
+
+def best(arguments: Arguments) -> int:
+    """`sweep best`: the settings of the best trial, as they are typed."""
+    told = _sweep(arguments)
+    if told.best is None:
+        raise UsageError(f"No trial of {told.id} is complete yet.", "See how it does: soulsgui sweep status")
+    again = " ".join(
+        f"--set {shlex.quote(f'{key}={json.dumps(value)}')}" for key, value in told.best.values.items()
+    )
+    words = f"trial {told.best.number} ({told.best.run_id}): {_number(told.best.score)}"
+    return answer(arguments, told.best, f"{words}\nsoulsgui run start {again}")
+
+
+def _sweep(arguments: Arguments) -> SweepStatus:
+    return SweepStatus.model_validate(
+        runner_of(arguments).command("sweep.status", {"sweep": arguments.sweep})
+    )
+
+
+def _text(told: SweepStatus) -> str:
+    rows = [
+        [
+            str(one.number),
+            one.state,
+            _number(one.score),
+            "  ".join(f"{key}={_short(value)}" for key, value in one.values.items()),
+            one.run_id,
+        ]
+        for one in told.trials
+    ]
+    done = sum(one.state not in ("running", "waiting") for one in told.trials)
+    lines = [
+        f"Sweep {told.id}  {told.env_id}  {told.algorithm}  {told.state}: {done} of {told.wanted} trials "
+        f"({told.sampler}, {told.pruner})",
+        table(rows, ("TRIAL", "STATE", told.score.upper(), "SETTINGS", "RUN")),
+    ]
+    if told.best is not None:
+        lines.append(f"best: trial {told.best.number}, {_number(told.best.score)}")
+    if told.importance:
+        shares = (f"{key} {share:.0%}" for key, share in told.importance.items())
+        lines.append(f"importance: {', '.join(shares)}")
+    return "\n".join(line for line in lines if line)
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None else return_words(value)
+
+
+def _short(value: object) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else json.dumps(value)

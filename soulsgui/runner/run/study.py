@@ -1,0 +1,236 @@
+"""A sweep as Optuna keeps it: its trials in a file of the data folder, and what is asked of it.
+
+Optuna is an optional package and slow to import: this module is imported where there is a sweep.
+"""
+
+import itertools
+import logging
+import math
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import optuna
+from optuna.distributions import (
+    BaseDistribution,
+    CategoricalDistribution,
+    FloatDistribution,
+    IntDistribution,
+)
+from optuna.samplers import BaseSampler
+from optuna.trial import FrozenTrial, TrialState
+
+from soulsgui.errors import UsageError
+from soulsgui.runner.run.search_space import Dimension
+from soulsgui.wire.control import SweepStartParams, SweepState, SweepStatus, SweepTrial
+
+optuna.logging.set_verbosity(optuna.logging.WARNING)
+logger = logging.getLogger(__name__)
+
+PARTS = 20
+"""Into so many parts the steps of a trial are cut: after each it tells its mean return, and may be pruned."""
+
+_LEAST_FOR_IMPORTANCE = 4
+_STARTUP = 5  # Trials that are not pruned by the median of others, and parts of each that never are
+_STATES: dict[TrialState, Any] = {
+    TrialState.RUNNING: "running",
+    TrialState.WAITING: "waiting",
+    TrialState.COMPLETE: "complete",
+    TrialState.PRUNED: "pruned",
+    TrialState.FAIL: "failed",
+}
+
+
+def _sampler(name: str, seed: int) -> BaseSampler:
+    return optuna.samplers.TPESampler(seed=seed) if name == "tpe" else optuna.samplers.RandomSampler(seed)
+
+
+def _grid(space: Mapping[str, Dimension], most: int) -> list[dict[str, str]]:
+    """Return every combination of choices, no more than so many."""
+    endless = [key for key, one in space.items() if not one.choices]
+    if endless:
+        raise UsageError(f"The sampler `grid` needs choices, not ranges: {', '.join(endless)}.")
+    combined = itertools.product(*(one.choices for one in space.values()))
+    return [dict(zip(space, one, strict=True)) for one in itertools.islice(combined, most)]
+
+
+def _pruner(name: str) -> optuna.pruners.BasePruner:
+    if name == "median":
+        return optuna.pruners.MedianPruner(_STARTUP, _STARTUP)
+    if name == "hyperband":
+        return optuna.pruners.HyperbandPruner(1, PARTS)
+    if name == "halving":
+        return optuna.pruners.SuccessiveHalvingPruner(1)
+    return optuna.pruners.NopPruner()
+
+
+def _distribution(one: Dimension) -> BaseDistribution:
+    if one.choices:
+        return CategoricalDistribution(one.choices)
+    if one.whole:
+        return IntDistribution(int(one.low), int(one.high), one.log, int(one.step or 1))
+    return FloatDistribution(one.low, one.high, one.log, one.step)
+
+
+def _storage(path: Path) -> str:
+    return f"sqlite:///{path}"
+
+
+def names(path: Path) -> list[str]:
+    """Return the names of all sweeps, the newest first."""
+    found = optuna.get_all_study_summaries(_storage(path)) if path.exists() else []
+    return [one.study_name for one in sorted(found, key=lambda one: -one._study_id)]
+
+
+class Study:
+    """One sweep. Its calls read and write the file: they belong into a thread."""
+
+    def __init__(self, path: Path, name: str) -> None:
+        self.name = name
+        loaded = optuna.load_study(study_name=name, storage=_storage(path))
+        self.about: dict[str, Any] = loaded.user_attrs
+        self.asked = SweepStartParams.model_validate(self.about["asked"])
+        self.config: dict[str, Any] = self.about["config"]
+        self.space = {
+            key: Dimension(**one | {"choices": tuple(one["choices"])})
+            for key, one in self.about["space"].items()
+        }
+        # By another seed after each start: a sampler would else draw the same again.
+        sampler = _sampler(self.asked.sampler, int(self.config["seed"]) + len(loaded.trials))
+        how: dict[str, Any] = {"sampler": sampler, "pruner": _pruner(self.asked.pruner)}
+        self._study = optuna.load_study(study_name=name, storage=_storage(path), **how)
+
+    @classmethod
+    def create(
+        cls,
+        path: Path,
+        name: str,
+        asked: SweepStartParams,
+        config: Mapping[str, Any],
+        space: Mapping[str, Dimension],
+    ) -> "Study":
+        """Make the study of a new sweep, over the configuration that all its trials begin from."""
+        grid = _grid(space, asked.trials) if asked.sampler == "grid" else []
+        path.parent.mkdir(parents=True, exist_ok=True)
+        study = optuna.create_study(study_name=name, storage=_storage(path), direction="maximize")
+        study.set_user_attr("asked", asked.model_dump(mode="json"))
+        study.set_user_attr("config", dict(config))
+        study.set_user_attr("space", {key: asdict(one) for key, one in space.items()})
+        for values in grid:
+            study.enqueue_trial(values)
+        return cls(path, name)
+
+    @property
+    def state(self) -> SweepState:
+        """Whether it goes on."""
+        found: SweepState = self._study.user_attrs.get("state", "running")
+        return found
+
+    def end(self, state: SweepState) -> None:
+        """Note that it is over, and that no trial of it goes on."""
+        for trial in self._study.get_trials(states=(TrialState.RUNNING,)):
+            self._study.tell(trial.number, state=TrialState.FAIL)
+        self._study.set_user_attr("state", state)
+
+    def next_trial(self) -> "Trial | None":
+        """Return the trial that goes on, or a new one; None when there are as many as were wanted."""
+        going = self._study.get_trials(states=(TrialState.RUNNING,))
+        if going:
+            return Trial(self._study, optuna.Trial(self._study, going[0]._trial_id), self.space)
+        waiting = self._study.get_trials(deepcopy=False, states=(TrialState.WAITING,))
+        if not waiting and (self.asked.sampler == "grid" or len(self._study.trials) >= self.asked.trials):
+            return None
+        drawn = self._study.ask({key: _distribution(one) for key, one in self.space.items()})
+        return Trial(self._study, drawn, self.space)
+
+    def failed_in_a_row(self) -> int:
+        """Return how many of the last trials came to nothing."""
+        count = 0
+        for trial in reversed(self._study.trials):
+            if trial.state is not TrialState.FAIL:
+                break
+            count += 1
+        return count
+
+    def status(self) -> SweepStatus:
+        """Return the sweep with its trials."""
+        trials = self._study.get_trials(deepcopy=False)
+        done = [one for one in trials if one.state is TrialState.COMPLETE]
+        best = max(done, key=lambda one: one.value or -math.inf, default=None)
+        return SweepStatus(
+            id=self.name,
+            state=self.state,
+            env_id=self.config["env"]["id"],
+            algorithm=self.config["algorithm"],
+            sampler=self.asked.sampler,
+            pruner=self.asked.pruner,
+            score=self.asked.score,
+            wanted=len(trials) if self.asked.sampler == "grid" else self.asked.trials,
+            space=self.asked.space,
+            trials=[self._told(one) for one in trials],
+            best=self._told(best) if best is not None else None,
+            importance=self._importance() if len(done) >= _LEAST_FOR_IMPORTANCE else {},
+        )
+
+    def _told(self, trial: FrozenTrial) -> SweepTrial:
+        value = trial.value
+        if value is None and trial.intermediate_values:
+            value = trial.intermediate_values[max(trial.intermediate_values)]
+        return SweepTrial(
+            number=trial.number,
+            state=_STATES[trial.state],
+            score=value,
+            values={key: self.space[key].value(drawn) for key, drawn in trial.params.items()},
+            run_id=trial.user_attrs.get("run_id", ""),
+        )
+
+    def _importance(self) -> dict[str, float]:
+        try:
+            by = optuna.importance.PedAnovaImportanceEvaluator()
+            return dict(optuna.importance.get_param_importances(self._study, evaluator=by))
+        except (ValueError, RuntimeError, ZeroDivisionError) as error:  # all trials came to the same
+            logger.info("which setting mattered can't be told: %s", error)
+            return {}
+
+
+class Trial:
+    """A trial that goes on: a run with other values of what is searched."""
+
+    def __init__(self, study: optuna.Study, trial: optuna.Trial, space: Mapping[str, Dimension]) -> None:
+        self.number = trial.number
+        self.name = f"trial {trial.number}"
+        self._study, self._trial = study, trial
+        params = study.trials[trial.number].params
+        self.values = {key: space[key].value(drawn) for key, drawn in params.items()}
+        self._part = max(study.trials[trial.number].intermediate_values, default=0)
+
+    @property
+    def queued(self) -> bool:
+        """Whether its run was put into the queue."""
+        return bool(self._trial.user_attrs.get("queued"))
+
+    def note_queued(self) -> None:
+        """Note that its run is being put into the queue."""
+        self._trial.set_user_attr("queued", True)
+
+    def note_run(self, run_id: str) -> None:
+        """Note which run it has become."""
+        self._trial.set_user_attr("run_id", run_id)
+
+    def report(self, part: int, score: float) -> bool:
+        """Tell what it has come to after so many `PARTS`; return whether it is to be given up."""
+        for passed in range(self._part + 1, part + 1):
+            self._trial.report(score, passed)
+        self._part = max(self._part, part)
+        return self._part > 0 and self._trial.should_prune()
+
+    def tell(self, score: float | None, pruned: bool) -> None:
+        """Tell how it has ended; one that was given up before it told anything has failed."""
+        if pruned:
+            state = TrialState.PRUNED if self._part else TrialState.FAIL
+            self._study.tell(self.number, state=state)
+        elif score is None or not math.isfinite(score):
+            self._study.tell(self.number, state=TrialState.FAIL)
+        else:
+            self._study.tell(self.number, score)

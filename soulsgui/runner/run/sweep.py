@@ -1,0 +1,231 @@
+"""Sweeps: trials drawn by Optuna, each a run that waits in the queue; one sweep at a time."""
+
+import asyncio
+import logging
+import time
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+from pydantic import ValidationError
+
+from soulsgui.config.errors import ConfigError
+from soulsgui.config.layers import combine, with_new_names
+from soulsgui.config.parsing import Layer, layer_of_tree
+from soulsgui.config.schema import Settings, public_tree
+from soulsgui.errors import SoulsGuiError, UsageError
+from soulsgui.installing import how_to_install
+from soulsgui.runner.events import Level
+from soulsgui.runner.refusal import Refused
+from soulsgui.runner.run.agreed import AgreedRuns
+from soulsgui.runner.run.library import named, run_stem
+from soulsgui.runner.run.manager import RunManager
+from soulsgui.runner.run.queue import entry_of
+from soulsgui.runner.run.record import RunRecord
+from soulsgui.runner.run.search_space import search_space
+from soulsgui.runner.run.services import RunContext
+from soulsgui.runner.run.start import effective_settings, refuse_without_torch
+from soulsgui.system import atomic_write, read_small
+from soulsgui.wire.control import ErrorCode, RunStartParams, SweepStartParams, SweepState, SweepStatus
+from soulsgui.wire.keys import TRAINER
+from soulsgui.wire.messages.base import Message
+
+if TYPE_CHECKING:
+    from soulsgui.runner.run.study import Study, Trial
+
+logger = logging.getLogger(__name__)
+
+_ACTIVE_FILE = "active_sweep.json"
+_GIVEN_UP_AFTER = 3  # trials in a row that came to nothing
+
+
+class _ActiveSweep(Message):
+    sweep: str
+
+
+class Sweeps:
+    """The sweeps of a data folder. What goes on is written down: the next runner goes on with it."""
+
+    def __init__(self, context: RunContext, manager: RunManager, base: Layer) -> None:
+        self._context, self._manager, self._base = context, manager, base
+        self._path = context.folders.data / "sweeps.sqlite3"
+        self._active_file = context.folders.server / _ACTIVE_FILE
+        self._study: Study | None = None  # The sweep that goes on
+        self._trial: Trial | None = None  # Its trial that goes on
+        self._working = asyncio.Lock()
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether a sweep goes on."""
+        return self._active_file.exists()
+
+    async def start(self, params: SweepStartParams) -> SweepStatus:
+        """Begin a sweep; its first trial begins with the next turn."""
+        refuse_without_torch()
+        if self.goes_on:
+            raise Refused(ErrorCode.NOT_NOW, "A sweep goes on.", "Stop it first: soulsgui sweep stop")
+        studies = _studies()
+        asked = RunStartParams(preset=params.preset, overrides=params.overrides)
+        settings = effective_settings(self._context.folders, asked, self._base)
+        _refuse_endless(settings, params)
+        space = search_space(params.space, settings)
+        AgreedRuns(self._context.folders).agree(settings)
+        name = run_stem(params.name or "sweep", time.time())
+        async with self._working:
+            self._study = study = await asyncio.to_thread(
+                studies.Study.create, self._path, name, params, public_tree(settings), space
+            )
+            atomic_write(self._active_file, _ActiveSweep(sweep=name).to_json().encode())
+            self._tell("info", f"Sweep {name} was started: {params.trials} trials")
+            return await asyncio.to_thread(study.status)
+
+    async def status(self, name: str) -> SweepStatus:
+        """Return a sweep by its id, how it begins, the name in it, or `latest`."""
+        studies = _studies()
+        known = await asyncio.to_thread(studies.names, self._path)
+        study = await asyncio.to_thread(studies.Study, self._path, named(known, name, "sweep"))
+        status: SweepStatus = await asyncio.to_thread(study.status)
+        return status
+
+    async def stop(self) -> SweepStatus:
+        """End the sweep that goes on, and the run of its trial."""
+        async with self._working:
+            study = await self._loaded()
+            if study is None:
+                raise Refused(ErrorCode.NOT_NOW, "No sweep goes on.", "Begin one: soulsgui sweep start")
+            manager = self._manager
+            self._end(study, "stopped")
+            await asyncio.to_thread(study.end, "stopped")
+            if (entry := manager.queue.of_sweep(study.name)) is not None:
+                if manager.record.id == entry.run_id and manager.session is not None:
+                    await manager.stop(evaluate=False)
+                else:
+                    manager.queue.remove(str(entry.number))
+            return await asyncio.to_thread(study.status)
+
+    async def turn(self) -> None:
+        """Look after the trial that goes on, or begin the next one."""
+        async with self._working:
+            study = await self._loaded()
+            if study is None or self._manager.holds_queue or self._manager.closing:
+                return
+            if self._trial is None:
+                self._trial = await asyncio.to_thread(study.next_trial)
+            if self._trial is None:
+                self._end(study, "finished")
+                await asyncio.to_thread(study.end, "finished")
+            else:
+                await self._look_after(study, self._trial)
+
+    async def _loaded(self) -> "Study | None":
+        """Return the sweep that goes on, also one that an earlier runner began."""
+        if self._study is None and self.goes_on:
+            found = _ActiveSweep.read(read_small(self._active_file))
+            try:
+                loading = asyncio.to_thread(_studies().Study, self._path, found.sweep if found else "")
+                self._study = await loading
+            except (SoulsGuiError, KeyError, ValidationError) as error:
+                self._active_file.unlink()
+                self._tell("error", "The sweep can't be gone on with", str(error))
+        return self._study
+
+    async def _look_after(self, study: "Study", trial: "Trial") -> None:
+        manager = self._manager
+        entry = manager.queue.of_sweep(study.name)
+        if entry is not None:
+            if entry.run_id and entry.run_id == manager.record.id and manager.session is not None:
+                await self._look_at_run(trial, manager.record)
+            return
+        record = await asyncio.to_thread(self._record_of, study.name, trial.name)
+        if record is not None:
+            await self._ended(study, trial, record)
+        elif await asyncio.to_thread(lambda: trial.queued):
+            await self._over(study, trial, None)  # it could not begin, or was taken out of the queue
+        else:
+            await self._put_in(study, trial)
+
+    async def _put_in(self, study: "Study", trial: "Trial") -> None:
+        """Put the run of a trial into the queue; values that do not go together come to nothing."""
+        base = layer_of_tree(with_new_names(study.config), study.name)
+        try:
+            settings = combine([base, Layer(study.name, trial.values)])
+        except ConfigError as error:
+            logger.warning("%s of %s can't be run: %s", trial.name, study.name, error)
+            await self._over(study, trial, None)
+            return
+        await asyncio.to_thread(trial.note_queued)
+        queue = self._manager.queue
+        queue.add([entry_of(queue.next_number, settings, name=trial.name, sweep=study.name)])
+
+    async def _look_at_run(self, trial: "Trial", record: RunRecord) -> None:
+        """Tell what the run of a trial has come to; end one that is not worth going on with."""
+        from soulsgui.runner.run.study import PARTS
+
+        await asyncio.to_thread(trial.note_run, record.id)
+        node = self._manager.node(TRAINER)
+        why = "it diverged" if node is not None and node.diverged else ""
+        if not why and record.mean_return is not None and record.goal_env_steps:
+            part = min(PARTS * record.env_steps // record.goal_env_steps, PARTS - 1)
+            if part and await asyncio.to_thread(trial.report, part, record.mean_return):
+                why = f"its mean return of {record.mean_return:.4g} is less than that of others"
+        session = self._manager.session
+        if why and session is not None and not session.ending:
+            self._tell("info", f"Run {record.title} is given up: {why}", run_id=record.id)
+            await self._manager.stop(evaluate=False)
+
+    async def _ended(self, study: "Study", trial: "Trial", record: RunRecord) -> None:
+        await asyncio.to_thread(trial.note_run, record.id)
+        score = getattr(record, study.asked.score) if record.state == "finished" else None
+        await self._over(study, trial, score, pruned=record.state == "stopped")
+
+    async def _over(self, study: "Study", trial: "Trial", score: float | None, pruned: bool = False) -> None:
+        await asyncio.to_thread(trial.tell, score, pruned)
+        self._trial = None
+        if await asyncio.to_thread(study.failed_in_a_row) >= _GIVEN_UP_AFTER:
+            self._end(study, "failed")
+            await asyncio.to_thread(study.end, "failed")
+
+    def _end(self, study: "Study", state: SweepState) -> None:
+        self._active_file.unlink(missing_ok=True)
+        self._study = self._trial = None
+        failed = state == "failed"
+        cause = f"{_GIVEN_UP_AFTER} trials in a row came to nothing." if failed else ""
+        remedy = "See why: soulsgui events" if failed else f"The best trial: soulsgui sweep best {study.name}"
+        self._tell("error" if failed else "info", f"Sweep {study.name} {_ENDS[state]}", cause, remedy)
+
+    def _record_of(self, sweep: str, name: str) -> RunRecord | None:
+        library = self._context.library
+        found = (library.record(run) for run in library.folders())
+        return next((one for one in found if one.sweep == sweep and one.name == name), None)
+
+    def _tell(self, level: Level, what: str, cause: str = "", remedy: str = "", run_id: str = "") -> None:
+        self._context.events.add(level, what, cause, remedy, run_id=run_id)
+
+
+_ENDS: dict[SweepState, str] = {
+    "running": "goes on",
+    "finished": "has made its trials",
+    "stopped": "was stopped",
+    "failed": "is given up",
+}
+
+
+def _studies() -> ModuleType:
+    """Return what needs Optuna, which is optional and takes a second to import."""
+    try:
+        from soulsgui.runner.run import study
+    except ImportError as error:
+        if (error.name or "").partition(".")[0] == __name__.partition(".")[0]:
+            raise
+        what = "Sweeps need Optuna, which is not installed here."
+        raise Refused(ErrorCode.NOT_NOW, what, f"Install it: {how_to_install('optuna')}") from error
+    return study
+
+
+def _refuse_endless(settings: Settings, params: SweepStartParams) -> None:
+    if settings.stop.env_steps is None or "stop.env_steps" in params.space:
+        raise UsageError(
+            "A sweep compares runs of the same length: stop.env_steps has to be set.",
+            "For instance: --set stop.env_steps=50000",
+        )
+    if params.score == "evaluation_return" and not settings.evaluates_every:
+        raise UsageError("Trials have no evaluation_return while evaluation.every_updates is 0.")

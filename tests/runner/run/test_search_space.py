@@ -1,0 +1,46 @@
+import pytest
+
+from soulsgui.config.errors import ConfigError
+from soulsgui.config.schema import Settings
+from soulsgui.runner.run.search_space import Dimension, search_space
+
+
+@pytest.mark.parametrize(
+    ("key", "asked", "found"),
+    [
+        ("ppo.learning_rate", "1e-4..1e-2:log", Dimension(1e-4, 1e-2, log=True)),
+        ("ppo.learning_rate", {"low": 0.1, "high": 0.3, "step": 0.1}, Dimension(0.1, 0.3, step=0.1)),
+        ("ppo.epochs", "1 .. 20", Dimension(1, 20, whole=True)),
+        ("ppo.n_clients", {"low": 1, "high": 4}, Dimension(1, 4, whole=True)),
+        ("network.activation", "[tanh, relu]", Dimension(choices=('"tanh"', '"relu"'))),
+        ("network.hidden_sizes", [[64], [64, 64]], Dimension(choices=("[64]", "[64, 64]"))),
+    ],
+)
+def test_what_is_searched_is_told_in_a_few_ways(key: str, asked: object, found: Dimension) -> None:
+    assert search_space({key: asked}, Settings()) == {key: found}
+    assert found.value(found.choices[0] if found.choices else found.low) == found.ends[0]
+
+
+def test_every_mistake_is_told_before_anything_begins() -> None:
+    wrong = {
+        "ppo.lerning_rate": "0..1",
+        "ppo.learning_rate": "1e-4..2",
+        "ppo.epochs": "1.5..3",
+        "ppo.clip": "0.3..0.1",
+        "ppo.gae_lambda": "0..1:log",
+        "network.activation": "1..2",
+        "vtrace.gamma": "[0.9, 1.5]",
+        "ppo.gamma": 0.9,
+        "ppo.value_coef": "nan..1",
+        "redis.port": "1..2",
+        "ppo.minibatch_size": [],
+    }
+    with pytest.raises(ConfigError) as caught:
+        search_space(wrong, Settings())
+    told = {problem.key: problem.reason for problem in caught.value.problems}
+    assert told.keys() == wrong.keys()
+    assert "less than or equal to 1" in told["ppo.learning_rate"]
+    assert "whole number" in told["ppo.epochs"]
+    assert "should rise" in told["ppo.clip"]
+    assert "of the server" in told["redis.port"]
+    assert "choices in a list" in told["network.activation"]

@@ -1,0 +1,163 @@
+"""Sweeps: trials are runs one after another, told to Optuna, and gone on with by the next runner."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("optuna")
+
+from soulsgui.config.errors import ConfigError
+from soulsgui.errors import UsageError
+from soulsgui.runner.app import Runner
+from soulsgui.runner.refusal import Refused
+from soulsgui.runner.run.search_space import Dimension
+from soulsgui.runner.run.study import Study, names
+from soulsgui.wire.control import SweepStartParams
+from tests.runner.children import until_now
+from tests.runner.running import call, until
+from tests.runner.test_app import say
+from tests.runner.test_headless import Serving, crash, ended
+from tests.runner.test_headless import serving as serving
+
+SPACE = {"ppo.learning_rate": "1e-4..1e-2:log", "ppo.epochs": "[5, 10]"}
+SHORT = {"stop.env_steps": 300}
+
+
+def study_of(path: Path, **asked: Any) -> Study:
+    space = {"ppo.learning_rate": Dimension(1e-4, 1e-2, log=True)}
+    params = SweepStartParams.model_validate({"space": {"ppo.learning_rate": "1e-4..1e-2:log"}} | asked)
+    config = {"seed": 1, "env": {"id": "CartPole-v1"}, "algorithm": "ppo"}
+    return Study.create(path, "one", params, config, space)
+
+
+def test_trials_are_told_pruned_and_gone_on_with_from_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "a b" / "sweeps.sqlite3"
+    assert names(path) == []
+    study = study_of(path, trials=8, pruner="median")
+    for score in range(5):
+        trial = study.next_trial()
+        assert trial is not None
+        assert not trial.report(10, float(score)), "the first are not pruned"
+        trial.tell(float(score), pruned=False)
+    worse = study.next_trial()
+    assert worse is not None
+    values = worse.values
+    again = Study(path, "one").next_trial()  # by the next runner
+    assert again is not None
+    assert (again.number, again.values, again.queued) == (5, values, False)
+    again.note_queued()
+    again.note_run("run-5")
+    assert again.report(10, -1.0)
+    again.tell(None, pruned=True)
+    diverged = study.next_trial()
+    assert diverged is not None
+    diverged.tell(None, pruned=True)
+    assert study.failed_in_a_row() == 1
+    nothing = study.next_trial()
+    assert nothing is not None
+    nothing.tell(float("nan"), pruned=False)
+    assert study.failed_in_a_row() == 2
+    assert study.next_trial() is None
+    status = study.status()
+    assert [one.state for one in status.trials] == ["complete"] * 5 + ["pruned", "failed", "failed"]
+    assert (status.trials[5].score, status.trials[5].run_id) == (-1.0, "run-5")
+    assert status.best is not None
+    assert (status.best.number, status.best.score) == (4, 4.0)
+    assert status.importance == {"ppo.learning_rate": pytest.approx(1.0)}
+    study.end("finished")
+    assert (Study(path, "one").state, names(path)) == ("finished", ["one"])
+
+
+def test_a_grid_makes_each_combination_once(tmp_path: Path) -> None:
+    asked = SweepStartParams(space={"ppo.epochs": [5, 10]}, sampler="grid")
+    space = {"ppo.epochs": Dimension(choices=("5", "10")), "ppo.shuffle": Dimension(choices=('"none"',))}
+    config = {"seed": 1, "env": {"id": "CartPole-v1"}, "algorithm": "ppo"}
+    study = Study.create(tmp_path / "sweeps", "one", asked, config, space)
+    made = []
+    while (trial := study.next_trial()) is not None:
+        made.append(trial.values)
+        trial.tell(1.0, pruned=False)
+    assert sorted(one["ppo.epochs"] for one in made) == [5, 10]
+    with pytest.raises(UsageError, match="needs choices"):
+        study_of(tmp_path / "other", sampler="grid")
+
+
+async def test_a_sweep_is_refused_before_anything_begins(runner: Runner) -> None:
+    for params, error, said in (
+        ({"space": SPACE}, UsageError, "stop.env_steps has to be set"),
+        (
+            {"space": {"ppo.learning_rate": "0..7"}, "overrides": SHORT},
+            ConfigError,
+            "less than or equal to 1",
+        ),
+        ({"space": SPACE, "overrides": SHORT, "sampler": "grid"}, UsageError, "ppo.learning_rate"),
+    ):
+        with pytest.raises(error, match=said):
+            await call(runner, "sweep.start", **params)
+    with pytest.raises(Refused, match="No sweep goes on"):
+        await call(runner, "sweep.stop")
+    with pytest.raises(Refused, match="There is no sweep 'latest'"):
+        await call(runner, "sweep.status")
+
+
+async def test_a_sweep_makes_its_trials_one_after_another_and_gives_up_what_diverges(runner: Runner) -> None:
+    begun = await call(runner, "sweep.start", name="lr", space=SPACE, trials=3, overrides=SHORT)
+    assert (begun["state"], begun["trials"]) == ("running", [])
+    with pytest.raises(Refused, match="A sweep goes on"):
+        await call(runner, "sweep.start", space=SPACE, overrides=SHORT)
+
+    def scored() -> bool:
+        """Let telemetry say what each run comes to; the second one diverges."""
+        run = runner.run_manager.run
+        if run is not None and not (run.root / "verdict.json").exists():
+            number = int(runner.status().run.name.split()[-1])
+            say(run, "verdict", best_score=float(number), mean_return=float(number))
+            if number == 1:
+                say(run, stop_reached=False, diverged="The training diverged at update 3")
+        return not runner.sweeps.goes_on
+
+    await until(scored)
+    status = await call(runner, "sweep.status", sweep="lr")
+    assert status["state"] == "finished"
+    states = [one["state"] for one in status["trials"]]
+    assert (states[0], states[2], states[1] in ("pruned", "failed")) == ("complete", "complete", True)
+    assert status["best"]["number"] == 2
+    records = [runner.library.record(run) for run in runner.library.folders()]
+    assert {one.sweep for one in records} == {status["id"]}
+    for trial in status["trials"]:
+        config = json.loads((runner.library.root / trial["run_id"] / "config.json").read_text())
+        assert config["ppo"]["learning_rate"] == trial["values"]["ppo.learning_rate"]
+        assert config["ppo"]["epochs"] == trial["values"]["ppo.epochs"]
+    given_up = [one.what for one in runner.events.since(0) if "given up" in one.what]
+    assert given_up == ["Run trial 1 is given up: it diverged"]
+    assert (await call(runner, "experiments.list"))["experiments"] == [], "trials do not differ in their seed"
+
+
+async def test_a_sweep_is_stopped_with_its_run(runner: Runner) -> None:
+    await call(runner, "run.start", name="before")
+    await call(runner, "sweep.start", space=SPACE, overrides=SHORT)
+    await until(lambda: [one.name for one in runner.status().queue] == ["trial 0"])
+    assert (await call(runner, "sweep.stop"))["state"] == "stopped"
+    assert runner.status().queue == []
+    assert runner.status().run.name == "before"
+    assert not runner.sweeps.goes_on
+
+
+def test_a_sweep_goes_on_after_the_runner_was_killed(serving: Serving) -> None:
+    first = serving.start("--idle")
+    api = serving.api(first)
+    api.command("sweep.start", {"space": SPACE, "trials": 2, "overrides": {"stop.env_steps": 3000}})
+    until_now(lambda: api.status()["run"]["env_steps"])
+    run = api.status()["run"]["id"]
+    crash(first)
+    second = serving.start("--idle")
+    api = serving.api(second)
+    until_now(lambda: api.command("sweep.status", {})["state"] == "finished")
+    status = api.command("sweep.status", {})
+    assert len(status["trials"]) == 2
+    assert status["trials"][0]["run_id"] == run
+    assert len(list(serving.runs.iterdir())) == 2
+    api.command("server.shutdown")
+    assert ended(second)[0] == 0
