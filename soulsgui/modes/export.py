@@ -201,7 +201,7 @@ class _Means(nn.Module):
 
     def forward(self, logits: Tensor) -> Tensor:
         atoms = self.get_buffer("atoms")
-        return logits.reshape(len(logits), -1, len(atoms)).softmax(2) @ atoms
+        return logits.reshape(-1, logits.shape[1] // len(atoms), len(atoms)).softmax(2) @ atoms
 
 
 class _Quantiles(nn.Module):

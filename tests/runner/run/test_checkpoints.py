@@ -83,7 +83,7 @@ def change(path: Path, **fields: object) -> None:
 
 
 def test_note_beside_the_manifest_leaves_it_valid(saved: RunFolder, checkpoints: Checkpoints) -> None:
-    assert checkpoints.edit_note(saved, "checkpoint", "näher dran").note == "näher dran"
+    assert checkpoints.edit(saved, "checkpoint", "näher dran", None).note == "näher dran"
     (info,) = Checkpoints().list(saved)
     assert (info.note, info.valid) == ("näher dran", True)
 
@@ -158,3 +158,26 @@ def test_best_model_that_is_saved_or_whose_weights_another_process_held_is_not_d
     best.oldest = 8
     assert best.due(verdict(7), 0.0, hurry=True) is None
     assert best.due(verdict(8), 0.0) == (8, 12.0)
+
+
+def test_a_pin_keeps_a_copy_of_what_newer_ones_replace(saved: RunFolder, checkpoints: Checkpoints) -> None:
+    pinned = checkpoints.edit(saved, "checkpoint", "worth it", True)
+    assert (pinned.kind, pinned.pinned, pinned.valid, pinned.note) == ("history", True, True, "worth it")
+    assert checkpoints.edit(saved, "checkpoint", None, True).id == pinned.id
+    assert not checkpoints.get(saved, "checkpoint").pinned
+    assert not checkpoints.edit(saved, pinned.id, None, False).pinned
+
+
+def test_what_is_taken_from_another_run_is_older_than_all_of_its_own(
+    saved: RunFolder, checkpoints: Checkpoints, tmp_path: Path
+) -> None:
+    other = RunFolder(tmp_path / "other")
+    save(other.checkpoint, other, "current", 5)
+    first = checkpoints.take(saved, other.checkpoint)
+    again = checkpoints.take(saved, other.checkpoint)
+    assert (first.attempt, first.pinned, first.resumable, first.env_steps) == (0, True, True, 5)
+    assert again.id == f"{first.id}_2"
+    (other.checkpoint / "weights.safetensors").write_bytes(b"x" * 64)
+    with pytest.raises(CheckpointError, match="damaged"):
+        checkpoints.take(saved, other.checkpoint)
+    assert len(list(saved.history.iterdir())) == 2

@@ -1,0 +1,73 @@
+"""Runs and checkpoints of a real server: kept, loaded, thrown away, handed on as files."""
+
+import json
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.end_to_end.server import UNHURRIED, RunningServer, soulsgui, wait_for
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[RunningServer]:
+    made = RunningServer(tmp_path)
+    yield made
+    made.close()
+
+
+def test_a_run_is_taken_back_and_forked_and_opens_on_another_server(
+    server: RunningServer, tmp_path: Path
+) -> None:
+    def typed(*words: str) -> str:
+        done = soulsgui(*words, folder=tmp_path)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    settings = UNHURRIED | {"clients.local": 1, "checkpoint.history_updates": 2, "checkpoint.history_kept": 3}
+    run = server.start_run(name="first", overrides=settings)
+    wait_for(lambda: len(list((run / "history").glob("[!.]*"))) >= 2, "a history")
+    first = min((run / "history").glob("[!.]*"), key=lambda path: int(path.name))
+    typed("checkpoints", "edit", f"history/{first.name}", "--pin", "yes", "--note", "the first")
+    server.wait_updates(6)
+    before = server.status().run
+
+    assert typed("checkpoints", "load", f"history/{first.name}").startswith("the run goes on from history/")
+    wait_for(lambda: server.status().run.attempt == before.attempt + 1, "the next attempt")
+    now = server.status().run
+    assert now.updates < before.updates
+    assert now.model_id > before.model_id
+    server.wait_updates(1)
+    found = json.loads(typed("checkpoints", "list", "--json"))
+    assert any(info["updates"] >= before.updates for info in found if info["kind"] == "manual")
+    assert "checkpoints are whole" in typed("checkpoints", "verify")
+
+    target = tmp_path / "first.soulsrun"
+    assert "read again whole" in typed("runs", "export", "--output", str(target))
+    with zipfile.ZipFile(target) as archive:
+        assert "data:image/png;base64," in archive.read("report.html").decode()
+        assert archive.read("curves/updates.csv").decode().startswith("attempt,")
+        assert f"run/history/{first.name}/manifest.json" in archive.namelist()
+
+    typed("run", "stop")
+    typed("run", "start", "--from", f"first/history/{first.name}", "--set", "ppo.gamma=0.9", "--name", "fork")
+    forked = server.status().run
+    assert forked.env_steps >= json.loads((first / "manifest.json").read_text())["env_steps"]
+    assert "ppo.gamma" in typed("runs", "compare", "first", "fork")
+    typed("run", "stop")
+    typed("runs", "trash", "fork")
+    assert "fork" not in typed("runs", "list")
+    typed("runs", "restore", "fork")
+    typed("runs", "trash", "fork")
+    assert "are free again" in typed("runs", "purge")
+
+    elsewhere = RunningServer(tmp_path / "elsewhere")
+    try:
+        done = soulsgui("runs", "import", str(target), folder=tmp_path / "elsewhere")
+        assert done.returncode == 0, done.stderr
+        elsewhere.api.command("run.resume", {"run": "latest", "overrides": {"clients.local": 1}})
+        elsewhere.wait_updates(1)
+        assert elsewhere.status().run.env_steps > now.env_steps
+    finally:
+        elsewhere.close()

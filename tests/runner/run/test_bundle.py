@@ -1,0 +1,146 @@
+import json
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from soulsgui.config.paths import RunFolder
+from soulsgui.config.schema import Settings
+from soulsgui.errors import SoulsGuiError
+from soulsgui.runner.run import bundle
+from soulsgui.runner.run.bundle import export_run, import_run
+from soulsgui.runner.run.library import Library
+from soulsgui.runner.run.record import RunRecord
+from soulsgui.wire.manifest import PINNED, ManifestFile
+from tests.runner.fake_program import save
+
+
+def told(_doing: str, _part: float) -> None:
+    """Nobody listens."""
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> RunFolder:
+    library = Library(tmp_path / "here")
+    made = library.create("one", 1_000_000.0)
+    record = RunRecord(id=made.run_id, name="<script>", note="a & b", created=1.0, state="running")
+    library.write_record(made, record)
+    library.write_settings(made, Settings(seed=77))
+    save(made.checkpoint, made, "current", 100)
+    save(made.history / "7", made, "history", 70)
+    save(made.history / "8", made, "history", 80)
+    (made.history / "8" / PINNED).touch()
+    (made.logs / "trainer.log").write_text("not taken along")
+    return made
+
+
+@pytest.fixture
+def file(run: RunFolder, tmp_path: Path) -> Path:
+    path = tmp_path / "one.soulsrun"
+    assert "read again whole" in export_run(run, path, told)
+    return path
+
+
+def test_a_run_opens_elsewhere(run: RunFolder, file: Path, tmp_path: Path) -> None:
+    there = Library(tmp_path / "there")
+    first = import_run(file, there.root, "", told)
+    second = import_run(file, there.root, "again", told)
+    assert (first.run_id, second.run_id) == (run.run_id, f"{run.run_id}-2")
+    records = [there.record(found) for found in (first, second)]
+    assert [record.name for record in records] == ["<script>", "again"]
+    assert {record.state for record in records} == {"stopped"}
+    assert [record.number for record in records] == [1, 2]
+    assert there.settings(first).seed == 77
+    saved = {info.id: info.valid for info in there.checkpoints.list(first)}
+    assert saved == {"checkpoint": True, "history/8": True}
+    assert not list(first.logs.iterdir())
+    assert not [path for path in there.root.iterdir() if path.name.startswith(".")]
+
+
+def test_its_report_shows_words_of_others_as_words(file: Path) -> None:
+    with zipfile.ZipFile(file) as archive:
+        page = archive.read("report.html").decode()
+    assert "&lt;script&gt;" in page
+    assert "<script" not in page
+    assert "a &amp; b" in page
+    assert "default-src 'none'" in page
+    assert "<td>seed</td><td>77</td>" in page
+
+
+def forged(file: Path, change: Callable[[dict[str, Any], dict[str, bytes]], None]) -> Path:
+    """Write the file anew with what `change` makes of its list and its contents."""
+    with zipfile.ZipFile(file) as archive:
+        contents = {name: archive.read(name) for name in archive.namelist()}
+    listed = json.loads(contents.pop("soulsrun.json"))
+    change(listed, contents)
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in contents.items():
+            archive.writestr(name, data)
+        archive.writestr("soulsrun.json", json.dumps(listed))
+    return file
+
+
+def with_file(name: str, data: bytes = b"x", **lies: Any) -> Callable[..., None]:
+    def change(listed: dict[str, Any], contents: dict[str, bytes]) -> None:
+        contents[name] = data
+        listed["files"][name] = ManifestFile.of(data).model_dump() | lies
+
+    return change
+
+
+def without(name: str) -> Callable[..., None]:
+    def change(listed: dict[str, Any], contents: dict[str, bytes]) -> None:
+        del listed["files"][name], contents[name]
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (with_file("run/../outside"), "no file of a run"),
+        (with_file("run//etc/passwd"), "no file of a run"),
+        (with_file("run/checkpoint/../../x"), "no file of a run"),
+        (with_file("run/checkpoint/a\\b"), "no file of a run"),
+        (with_file("run/checkpoint/sub/x"), "no file of a run"),
+        (with_file("run/logs/trainer.log"), "no file of a run"),
+        (with_file("run/paused"), "no file of a run"),
+        (with_file("run/manual_save/\n/x"), "no file of a run"),
+        (with_file("run/checkpoint/x", sha256="0" * 64), "is damaged"),
+        (with_file("run/checkpoint/x", b"x" * 2**20, size=10), "is damaged"),
+        (with_file("run/checkpoint/x", size=2), "is damaged"),
+        (with_file("run/checkpoint/x", size=-1), "far more"),
+        (with_file("run/checkpoint/x", bytes(2**24)), "far more"),
+        (with_file("run/config.json", b'{"ppo": {"gamma": 5}}'), "gamma"),
+        (with_file("run/run.json", b"[]"), "run.json is damaged"),
+        (without("run/config.json"), "holds no run"),
+        (lambda listed, _: listed.update(format=2), "newer version"),
+        (lambda listed, _: listed.update(files=3), "damaged"),
+        (lambda _, contents: contents.pop("run/run.json"), "damaged"),
+    ],
+)
+def test_a_file_that_is_not_what_it_says_leaves_nothing(
+    file: Path, tmp_path: Path, change: Callable[..., None], said: str
+) -> None:
+    with pytest.raises(SoulsGuiError, match=said):
+        import_run(forged(file, change), tmp_path / "there", "", told)
+    assert list((tmp_path / "there").iterdir()) == []
+    assert not (tmp_path / "outside").exists()
+
+
+def test_a_run_id_of_others_is_no_path_and_a_torn_file_or_a_full_disk_is_told(
+    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = file.read_bytes()
+    forged(file, lambda listed, _: listed.update(run_id="../../up"))
+    assert import_run(file, tmp_path / "there", "", told).root == tmp_path / "there" / "imported"
+    for data in (whole[: len(whole) // 2], b"", whole[:100] + b"\0" * 200 + whole[300:]):
+        file.write_bytes(data)
+        with pytest.raises(SoulsGuiError, match="damaged"):
+            import_run(file, tmp_path / "there", "", told)
+    file.write_bytes(whole)
+    monkeypatch.setattr(bundle, "free_disk_bytes", lambda _: 2**30)
+    with pytest.raises(SoulsGuiError, match="no room"):
+        import_run(file, tmp_path / "there", "", told)

@@ -1,0 +1,75 @@
+from pathlib import Path
+
+import pytest
+
+from soulsgui.config.paths import RunFolder
+from soulsgui.errors import SoulsGuiError, UsageError
+from soulsgui.runner.refusal import Refused
+from soulsgui.runner.run.library import Library
+from soulsgui.runner.run.record import RunRecord
+from soulsgui.runner.run.trash import Bin
+from tests.runner.fake_program import save
+
+
+@pytest.fixture
+def library(tmp_path: Path) -> Library:
+    return Library(tmp_path / "runs")
+
+
+@pytest.fixture
+def thrown(library: Library, tmp_path: Path) -> Bin:
+    return Bin(tmp_path / "trash", library)
+
+
+@pytest.fixture
+def run(library: Library) -> RunFolder:
+    made = library.create("one", 1_000_000.0)
+    library.write_record(made, RunRecord(id=made.run_id, name="one", created=1.0, state="stopped"))
+    save(made.checkpoint, made, "current", 100)
+    save(made.history / "7", made, "history", 70)
+    return made
+
+
+def test_a_run_comes_back_as_it_was_and_a_purged_one_is_gone(
+    library: Library, thrown: Bin, run: RunFolder
+) -> None:
+    before = {path.relative_to(run.root): path.stat().st_size for path in run.root.rglob("*")}
+    thrown.throw_run(run)
+    assert library.folders() == []
+    assert [found.id for found in thrown.runs.summaries(None)] == [run.run_id]
+    assert thrown.restore_run("one") == run
+    assert {path.relative_to(run.root): path.stat().st_size for path in run.root.rglob("*")} == before
+    thrown.throw_checkpoint(run, "history/7", goes_on=True)
+    thrown.throw_run(run)
+    freed = thrown.purge_runs("")
+    assert freed == sum(size for path, size in before.items() if (path.suffix))
+    assert thrown.runs.folders() == []
+    assert thrown.purge_runs("") == 0
+    with pytest.raises(Refused, match="There is no run"):
+        thrown.restore_run("one")
+
+
+def test_a_checkpoint_comes_back_unless_its_place_is_taken(thrown: Bin, run: RunFolder) -> None:
+    thrown.throw_checkpoint(run, "history/7", goes_on=False)
+    assert not (run.history / "7").exists()
+    save(run.history / "7", run, "history", 71)
+    with pytest.raises(UsageError, match="there already"):
+        thrown.restore_checkpoint(run, "history/7")
+    thrown.throw_checkpoint(run, "checkpoint", goes_on=False)
+    assert thrown.restore_checkpoint(run, "checkpoint") == "checkpoint"
+    assert thrown.purge_checkpoints(run, "history/7") > 0
+    with pytest.raises(SoulsGuiError):
+        thrown.restore_checkpoint(run, "history/7")
+    with pytest.raises(SoulsGuiError):
+        thrown.restore_checkpoint(run, "../../elsewhere")
+
+
+def test_what_is_pinned_or_needed_is_not_thrown_away(library: Library, thrown: Bin, run: RunFolder) -> None:
+    with pytest.raises(Refused, match="keeps its current checkpoint"):
+        thrown.throw_checkpoint(run, "checkpoint", goes_on=True)
+    library.checkpoints.edit(run, "history/7", None, True)
+    with pytest.raises(Refused, match="is pinned"):
+        thrown.throw_checkpoint(run, "history/7", goes_on=False)
+    library.write_record(run, library.record(run).model_copy(update={"pinned": True}))
+    with pytest.raises(Refused, match="is pinned"):
+        thrown.throw_run(run)
