@@ -11,7 +11,7 @@ from soulsgui.config.errors import ConfigError
 from soulsgui.config.parsing import Layer
 from soulsgui.config.paths import Folders, RunFolder
 from soulsgui.config.schema import Settings
-from soulsgui.errors import ServiceError, SoulsGuiError
+from soulsgui.errors import EnvironmentCheckError, ServiceError, SoulsGuiError
 from soulsgui.runner.refusal import Refused, no_run
 from soulsgui.runner.run.agreed import AgreedRuns, RunNotAgreedError
 from soulsgui.runner.run.library import Library
@@ -259,9 +259,11 @@ class RunManager:
         except BaseException as error:
             cancelled = isinstance(error, asyncio.CancelledError)
             session.end_because("stopped" if cancelled else "failed", str(error))
-            if cancelled and self.closing:
-                self.queue.put_back(session.run.run_id)
-            self.queue.over(session.run.run_id, with_experiment=not cancelled)
+            if self.closing or not (cancelled or isinstance(error, SoulsGuiError)):
+                self.queue.put_back(session.run.run_id)  # such as Redis away: nothing is wrong with the run
+            else:
+                wrong = isinstance(error, EnvironmentCheckError)
+                self.queue.over(session.run.run_id, with_experiment=wrong)
             self._leave(session)
             self._last = self._context.library.last_record()
             if not cancelled:

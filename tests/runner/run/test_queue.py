@@ -13,6 +13,7 @@ from soulsgui.config.schema import Settings
 from soulsgui.errors import EnvironmentCheckError, UsageError
 from soulsgui.runner.app import Runner
 from soulsgui.runner.refusal import Refused
+from soulsgui.runner.run import manager
 from soulsgui.runner.run.queue import RunQueue
 from soulsgui.runner.run.record import RunRecord
 from soulsgui.wire.api_client import ApiClient
@@ -122,6 +123,32 @@ async def test_each_run_of_the_queue_begins_when_the_one_before_has_ended(runner
     assert [one.experiment for one in records] == ["", "", waiting["experiment"], waiting["experiment"]]
     assert [one.reached for one in records] == ["stopped", *["env_steps"] * 3]
     assert (await call(runner, "run.queue.list"))["queue"] == []
+
+
+@pytest.mark.allow_warnings
+async def test_a_run_of_the_queue_that_something_else_hinders_is_tried_again(
+    folders: Folders, fake_services: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(manager, "_QUEUE_AGAIN_S", 0.1)
+    hindered = iter([False, True, True])
+
+    async def probe(_settings: Settings, _told: object) -> dict[str, Any]:
+        if next(hindered, False):
+            raise OSError("no space left on device")
+        return {"spaces": {"observation": {}, "action": {}}}
+
+    async with opened(new_runner(folders, probe=probe)) as runner:
+        await call(runner, "run.start")
+        await call(runner, "run.start", seeds=2, overrides=SHORT, if_active="queue")
+        await call(runner, "run.stop")
+        await until(
+            lambda: (
+                [one.reached for one in map(runner.library.record, runner.library.folders())].count(
+                    "env_steps"
+                )
+                == 2
+            )
+        )
 
 
 async def test_an_experiment_that_can_not_begin_is_told_once(folders: Folders, fake_services: None) -> None:
