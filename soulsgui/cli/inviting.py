@@ -58,8 +58,12 @@ def invite(arguments: Arguments) -> int:
             say(warning, sys.stderr)
         return 0
     places = ", ".join(place_words(host, port) for host, port in made["addresses"])
+    beyond = (
+        "These are this computer's own addresses. For one beyond a router: have the router pass port "
+        f"{port} on to this computer; there, enter the router's address under Change address….\n"
+    )
     say(
-        f"{client} is invited to {places}.\n"
+        f"{client} is invited to {places}.\n{beyond if made['lan'] else ''}"
         f"Give that computer the file or the link, and nobody else: whoever has one plays as {client}.\n\n"
         f"  {path}\n\n  {made['link']}\n\n"
         f"There: soulsgui join {path.name}\n"

@@ -28,6 +28,7 @@ from soulsgui.system import (
 )
 from soulsgui.wire.beats import ClientState
 from soulsgui.wire.control import ClientStatus, Status
+from soulsgui.wire.control.states import Situation, situation
 from soulsgui.wire.invitation import Invitation
 from soulsgui.wire.keys import name_of_machine
 from soulsgui.wire.messages.owner import ClientFolder
@@ -215,6 +216,8 @@ class ClientRunner(BaseRunner):
         # What one that is gone played may be what an earlier runner's report tells: that is no news.
         gone = client.state == ClientState.LEFT
         state = client.state if gone else f"{client.state} {client.env_id}".strip()
+        if client.state == ClientState.WAITING and situation(self.status()) is Situation.WITHOUT_RUN:
+            state = "waiting for a run: it plays as soon as one is started on the server"
         if self._told.is_new(state, time.monotonic()):
             logger.info("%s: %s", self.name, state)
             self._changed.set()
