@@ -34,7 +34,6 @@ def _ask(port: int, path: str, host: str = "127.0.0.1") -> tuple[int, str]:
 async def test_it_tells_of_server_run_and_clients_and_comes_back(
     folders: Folders, fake_services: None
 ) -> None:
-    import asyncio
 
     port = free_port()
     async with opened(new_runner(folders, {"exporter.enabled": True, "exporter.port": port})) as runner:

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, field_validator
 
 from soulsgui.config.declaring import Effect, Section, setting
+from soulsgui.config.metrics import read_metrics
 
 EVERY = {"ppo": 10, "dqn": 5_000, "sac": 5_000, "vtrace": 500}
 """Updates between two evaluations of each algorithm, where nothing else is set."""
@@ -167,6 +168,20 @@ class TelemetrySettings(Section, effect=Effect.RESUME):
         "Write event files for TensorBoard into the folder `tensorboard` of the run; needs the package "
         "tensorboard.",
     )
+
+    metrics: dict[str, Any] = setting(
+        {},
+        "Further numbers of each episode, by name: a key (`return`, `length`, `seconds`, or one of the "
+        "environment's info), or a map such as `{key: boss_hp, compare: <=, value: 0, window: 50}` (also "
+        "over: last, sum, mean, max or min; scale; offset).",
+        to_clients=True,
+    )
+
+    @field_validator("metrics")
+    @classmethod
+    def _describe_metrics(cls, value: dict[str, Any]) -> dict[str, Any]:
+        read_metrics(value)
+        return value
 
     @property
     def sinks(self) -> tuple[str, ...]:

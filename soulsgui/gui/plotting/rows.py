@@ -65,7 +65,7 @@ class CurveRows:
     @classmethod
     def of(cls, row: Any, attempt: Any, episode: Any, env_steps: Any, time: Any, value: Any) -> Self:
         """Return single rows from anything that can become an array."""
-        values = np.asarray(value, np.float64)
+        values = np.asarray(value, np.float64)  # None becomes NaN, too
         values = np.where(np.isfinite(values), values, np.nan)
         return cls(
             np.asarray(row, np.int64),
@@ -99,9 +99,11 @@ def from_history(history: History) -> CurveRows:
 def from_episodes(rows: EpisodeRows, metric: str) -> CurveRows | None:
     """Return a metric of live episodes, None when it is not one of episodes."""
     name = _EPISODE_FIELDS.get(metric)
-    if name is None:
+    values = rows.values.get(metric) if name is None else getattr(rows, name)
+    if values is None:
         return None
-    return CurveRows.of(rows.row, rows.attempt, rows.episode, rows.env_steps, rows.time, getattr(rows, name))
+    told = CurveRows.of(rows.row, rows.attempt, rows.episode, rows.env_steps, rows.time, values)
+    return told if name is not None else told.where(~np.isnan(told.value))
 
 
 def from_update(row: UpdateRow, metric: str) -> CurveRows | None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from soulsgui.telemetry.store import evaluations
-from soulsgui.telemetry.store.schema import open_for_reading
+from soulsgui.telemetry.store.schema import open_for_reading, value_metrics
 from soulsgui.wire.messages.base import Message
 
 _MOST_EPISODES = 20_000  # read at once
@@ -94,8 +94,18 @@ def _episodes(db: sqlite3.Connection, after: int) -> Iterator[tuple[int, Record]
         " name FROM episodes JOIN clients ON clients.id = client WHERE row > ? ORDER BY row LIMIT ?",
         (after, _MOST_EPISODES),
     )
+    configured: defaultdict[int, dict[str, float]] = defaultdict(dict)
+    if value_metrics(db):
+        told = db.execute(
+            "SELECT row, name, value FROM episode_metrics CROSS JOIN episode_values ON metric = id"
+            " AND row > ? AND row <= ?",
+            (after, after + _MOST_EPISODES),
+        )
+        for row, name, value in told:
+            configured[row][name] = value
     for row, time, total, length, seconds, mean, attempt, env_steps, episode, model_id, client in rows:
         values = {"return": total, "length": float(length), "seconds": seconds, "mean_return": mean}
+        values |= configured[row]
         yield row, Record("episode", time, values, attempt, 0, env_steps, episode, model_id, client)
 
 
@@ -172,7 +182,7 @@ def thinned(records: Iterable[Record], points: int) -> list[Record]:
     size = -(-len(episodes) // points)
     for first in range(0, len(episodes), size):
         part = episodes[first : first + size]
-        names = [name for name in part[-1].values if name != "mean_return"]
-        means = {name: sum(one.values[name] for one in part) / len(part) for name in names}
+        told = {name: [one.values[name] for one in part if name in one.values] for name in part[-1].values}
+        means = {name: sum(told[name]) / len(told[name]) for name in told if name != "mean_return"}
         others.append(part[-1]._replace(values=part[-1].values | means, client=""))
     return sorted(others, key=lambda record: record.time)

@@ -14,10 +14,12 @@ from soulsgui.telemetry.store.schema import (
     EPISODE_METRICS,
     EVALUATION_ROWS,
     UPDATE_ROWS,
+    VALUE_ROWS,
     attempt_starts,
     episode_rows,
     open_for_reading,
     rolled_up_to,
+    value_metrics,
 )
 from soulsgui.wire.control import History, HistoryQueryParams
 from soulsgui.wire.messages.metrics import EVALUATION_PREFIX
@@ -52,10 +54,12 @@ def query_history(path: Path, params: HistoryQueryParams) -> History:
             return as_history([], **about, last_row=0, metrics=list(EPISODE_METRICS))
         last_row = _number(db, "SELECT max(row) FROM episodes")
         last = db.execute("SELECT attempt, update_count FROM updates ORDER BY row DESC LIMIT 1").fetchone()
-        of_episodes = params.metric in EPISODE_METRICS
+        configured = value_metrics(db)
+        of_episodes = params.metric in (*EPISODE_METRICS, *configured)
         if of_episodes:
             rolled_up = not params.client and rolled_up_to(db, "episodes") == last_row
-            found = _buckets(db, episode_rows(params.metric), params, rolled_up)
+            rows = episode_rows(params.metric) if params.metric in EPISODE_METRICS else VALUE_ROWS
+            found = _buckets(db, rows, params, rolled_up)
         elif params.client:
             found = []
         elif params.metric.startswith(EVALUATION_PREFIX):
@@ -79,7 +83,7 @@ def query_history(path: Path, params: HistoryQueryParams) -> History:
             last_row=last_row,
             last_update=last or (0, 0),
             attempts=starts,
-            metrics=[*EPISODE_METRICS, *metrics, *evaluation_metrics(db)],
+            metrics=list(dict.fromkeys([*EPISODE_METRICS, *configured, *metrics, *evaluation_metrics(db)])),
         )
 
 

@@ -34,6 +34,7 @@ class EpisodeRows(Message):
         length: Steps.
         model_id: Weights in use at its end.
         mean_return: Mean return over the last `stop.window` episodes, up to it.
+        values: Columns of `telemetry.metrics`, by name; None where an episode has none.
     """
 
     kind: Literal["episodes"] = "episodes"
@@ -48,6 +49,7 @@ class EpisodeRows(Message):
     length: list[int]
     model_id: list[int]
     mean_return: list[float]
+    values: dict[str, list[float | None]] = Field(default_factory=dict)
 
 
 EVALUATION_PREFIX = "evaluation_"
