@@ -35,7 +35,7 @@ class Arguments(argparse.Namespace):
 
 GROUPS = {
     "run a server": ("gui", "serve", "shutdown", "invite", "revoke", "config"),
-    "watch and steer": ("status", "run", "quicksave", "runs", "checkpoints", "clients"),
+    "watch and steer": ("status", "run", "quicksave", "runs", "checkpoints", "clients", "alerts"),
     "look back": ("logs", "events", "audit"),
     "help a server": ("join", "client"),
     "tools": ("evaluate", "env", "control", "call"),
@@ -59,6 +59,7 @@ _FAMILIES = {
     "config": "your settings",
     "env": "the environment that is played",
     "clients": "everyone who plays for this server",
+    "alerts": "what you are told wherever you are",
 }
 """Commands that have commands of their own."""
 

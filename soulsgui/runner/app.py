@@ -14,6 +14,7 @@ from soulsgui.process import child_env, own_command
 from soulsgui.runner.access.access_control import AccessControl, LocalClients, user_lines
 from soulsgui.runner.access.invitations import Invitations
 from soulsgui.runner.access.roster import ClientNames, ClientRoster
+from soulsgui.runner.alerts import Alerts
 from soulsgui.runner.api import client_commands, run_commands
 from soulsgui.runner.base import BaseRunner
 from soulsgui.runner.run.checkpoints import Checkpoints
@@ -31,7 +32,7 @@ from soulsgui.runner.services.outcome import DISK_FULL
 from soulsgui.runner.services.service import Health, ServiceSpec
 from soulsgui.system import free_disk_bytes
 from soulsgui.wire.beats import LOST_S
-from soulsgui.wire.control import ClientStatus, RunStatus, Status
+from soulsgui.wire.control import ClientStatus, Event, RunStatus, Status
 from soulsgui.wire.keys import EXPORTER, GATEWAY, TRAINER, Keys
 
 logger = logging.getLogger(__name__)
@@ -83,6 +84,8 @@ class Runner(BaseRunner):
         """
         try:
             self._take_folder("A runner", _REMEDY)
+            self.alerts = Alerts(self.settings.alerts, self.events)
+            self._keep_doing(self.alerts.send_waiting, "alerts")
             invitations = self._invitations()
             self.client_names = ClientNames(self.folders.client_names)
             users = user_lines(invitations.hashes, self.settings.redis.prefix)
@@ -326,6 +329,7 @@ class Runner(BaseRunner):
         if (session := self.run_manager.session) is not None:
             session.take_rows(turn.rows)
         self.run_manager.turn(now, time.time())
+        self.alerts.look(self.run_manager.record, self.server_state.server.disk_free_bytes, now)
         if turn.clients is not None:
             self._tell_of_cut_off()
             self._tell_of_lost(now)
@@ -360,7 +364,8 @@ class Runner(BaseRunner):
         if lost:
             cause = f"No sign of life for {LOST_S:.0f} s, and no goodbye."
             remedy = "See whether that computer is on and reaches this one: it joins again by itself."
-            self._on_event("warning", f"{self._called(lost)} lost.", cause, remedy, TRAINER)
+            what, run = f"{self._called(lost)} lost.", self._run_of(TRAINER)
+            self.events.add("warning", what, cause, remedy, TRAINER, run, "client_lost")
         if back:
             self._on_event("info", f"{self._called(back)} back.", "", "", TRAINER)
 
@@ -387,7 +392,8 @@ class Runner(BaseRunner):
         self._changed.set()
         if full:
             remedy = "Free some space; training goes on by itself."
-            self._on_event("error", "The disk is full: Redis refuses to write.", "", remedy, REDIS)
+            what, run = "The disk is full: Redis refuses to write.", self._run_of(REDIS)
+            self.events.add("error", what, "", remedy, REDIS, run, "disk_low")
         else:
             self._on_event("info", "Redis writes again: the disk has space.", "", "", REDIS)
 
@@ -411,6 +417,11 @@ class Runner(BaseRunner):
             if state.error:
                 what = "Other computers can't reach the server (redis.lan)."
                 self._on_event("warning", what, state.error, "", GATEWAY)
+
+    def _noted(self, event: Event) -> None:
+        super()._noted(event)
+        if hasattr(self, "alerts"):
+            self.alerts.take(event)
 
     def _run_of(self, service: str) -> str:
         run = self.run_manager.run if hasattr(self, "run_manager") else None

@@ -158,6 +158,13 @@ class LogLines(Message):
     first: int
 
 
+class AlertSent(Message):
+    """An alert was taken: by which host, with which HTTP status."""
+
+    place: str
+    status: int
+
+
 class EventList(Message):
     """Events, oldest first."""
 
