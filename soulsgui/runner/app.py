@@ -17,6 +17,7 @@ from soulsgui.runner.access.roster import ClientNames, ClientRoster
 from soulsgui.runner.alerts import Alerts
 from soulsgui.runner.api import client_commands, run_commands
 from soulsgui.runner.base import BaseRunner
+from soulsgui.runner.resources import ResourceMeter
 from soulsgui.runner.run.checkpoints import Checkpoints
 from soulsgui.runner.run.library import Library, server_logs
 from soulsgui.runner.run.manager import RunManager
@@ -34,6 +35,7 @@ from soulsgui.system import free_disk_bytes
 from soulsgui.wire.beats import LOST_S
 from soulsgui.wire.control import ClientStatus, Event, RunStatus, Status
 from soulsgui.wire.keys import EXPORTER, GATEWAY, TRAINER, Keys
+from soulsgui.wire.messages.metrics import ROW_FIELD, STREAM_LENGTH, ResourceRow
 
 logger = logging.getLogger(__name__)
 
@@ -42,6 +44,7 @@ _REMEDY = "See it with `soulsgui status`, end it with `soulsgui shutdown`, or us
 
 _VERIFY_FIRST_S, _VERIFY_EVERY_S = 600.0, 86_400.0
 _HURRIED_S = 0.05
+_RESOURCES_LOOK_S = 1.0
 _BUSY_S = 0.1
 _IDLE_S = 0.5
 _CLIENTS_EVERY_S = 0.5
@@ -73,7 +76,8 @@ class Runner(BaseRunner):
         self._probe = probe
         self._clients_due = 0.0
         self._failing: set[str] = set()  # the clients whose environments were told to fail
-        self._server_due = 0.0
+        self._server_due = self._resources_due = 0.0
+        self._resources = ResourceMeter()
         self._ending = False
         self._damaged: set[str] | None = None  # checkpoints, by their folders; None before the first look
 
@@ -86,6 +90,7 @@ class Runner(BaseRunner):
             self._take_folder("A runner", _REMEDY)
             self.alerts = Alerts(self.settings.alerts, self.events)
             self._keep_doing(self.alerts.send_waiting, "alerts")
+            self._keep_doing(self._note_resources, "resources", _RESOURCES_LOOK_S)
             invitations = self._invitations()
             self.client_names = ClientNames(self.folders.client_names)
             users = user_lines(invitations.hashes, self.settings.redis.prefix)
@@ -271,6 +276,27 @@ class Runner(BaseRunner):
                     )
                     words = f"The checkpoint {info.id} of {run.run_id} is damaged"
                     self.events.add("error", words, info.error, remedy, run_id=run.run_id)
+
+    async def _note_resources(self) -> None:
+        """Put what services and machine use on the curves of the run, where that is due."""
+        now, session = time.monotonic(), self.run_manager.session if hasattr(self, "run_manager") else None
+        every_s = 0.0 if session is None else session.settings.telemetry.resources_every_s
+        if session is None or not every_s or now < self._resources_due or not self.server_state.reachable:
+            return
+        self._resources_due = now + every_s
+        used = await asyncio.to_thread(self._resources.measure, self.supervisor.statuses(), now)
+        run, key = session.record, Keys(self._address.prefix).metrics
+        row = ResourceRow(
+            run_id=run.id,
+            attempt=run.attempt,
+            update=run.updates,
+            env_steps=run.env_steps,
+            episodes=run.episodes,
+            model_id=run.model_id,
+            time=time.time(),
+            values=used,
+        )
+        await self.bus.call(lambda redis: redis.xadd(key, {ROW_FIELD: row.to_json()}, maxlen=STREAM_LENGTH))
 
     async def _watch(self) -> None:
         while True:

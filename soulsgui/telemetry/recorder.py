@@ -16,6 +16,7 @@ from soulsgui.config.metrics import EpisodeMetric
 from soulsgui.telemetry.aggregate import Aggregator, Best, Curve, Judge, best_of
 from soulsgui.telemetry.intake import Arrival, Played
 from soulsgui.telemetry.store.evaluations import add_evaluation, best_evaluated, newest_evaluation
+from soulsgui.telemetry.store.resources import add_resources
 from soulsgui.telemetry.store.schema import (
     DamagedStoreError,
     ScoreSummary,
@@ -34,6 +35,7 @@ from soulsgui.wire.messages.metrics import (
     AttemptStart,
     CheckpointRow,
     EpisodeRows,
+    ResourceRow,
     UpdateRow,
 )
 from soulsgui.wire.messages.node import Verdict
@@ -41,7 +43,7 @@ from soulsgui.wire.messages.session import Episode
 
 logger = logging.getLogger(__name__)
 
-TrainerRow = UpdateRow | AttemptRow | CheckpointRow
+TrainerRow = UpdateRow | AttemptRow | CheckpointRow | ResourceRow
 
 _ROWS_PER_MESSAGE = 500
 _LARGEST_VALUE = 1e30
@@ -263,6 +265,8 @@ class Recorder:
                 self._store.add_update(row)
             case CheckpointRow():
                 self._store.add_checkpoint(row)
+            case ResourceRow():
+                add_resources(self._store.db, row)
             case AttemptRow():
                 self._begin(row)
                 # It may begin before the newest evaluation.

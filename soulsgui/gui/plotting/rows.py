@@ -96,14 +96,11 @@ def from_history(history: History) -> CurveRows:
     return replace(rows, low=low, high=high, count=np.asarray(history.count, np.int64))
 
 
-def from_episodes(rows: EpisodeRows, metric: str) -> CurveRows | None:
-    """Return a metric of live episodes, None when it is not one of episodes."""
+def from_episodes(rows: EpisodeRows, metric: str) -> CurveRows:
+    """Return a metric of live episodes, NaN where an episode has none."""
     name = _EPISODE_FIELDS.get(metric)
-    values = rows.values.get(metric) if name is None else getattr(rows, name)
-    if values is None:
-        return None
-    told = CurveRows.of(rows.row, rows.attempt, rows.episode, rows.env_steps, rows.time, values)
-    return told if name is not None else told.where(~np.isnan(told.value))
+    values = getattr(rows, name) if name else rows.values.get(metric, [None] * len(rows.row))
+    return CurveRows.of(rows.row, rows.attempt, rows.episode, rows.env_steps, rows.time, values)
 
 
 def from_update(row: UpdateRow, metric: str) -> CurveRows | None:

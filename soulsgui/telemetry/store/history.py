@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from soulsgui.telemetry.aggregate import Limits
+from soulsgui.telemetry.store import resources
 from soulsgui.telemetry.store.evaluations import evaluation_metrics, has_evaluations, last_evaluation
 from soulsgui.telemetry.store.schema import (
     BLOCK_SIZES,
@@ -22,7 +23,7 @@ from soulsgui.telemetry.store.schema import (
     value_metrics,
 )
 from soulsgui.wire.control import History, HistoryQueryParams
-from soulsgui.wire.messages.metrics import EVALUATION_PREFIX
+from soulsgui.wire.messages.metrics import EVALUATION_PREFIX, RESOURCE_PREFIX
 
 _AXES = {"episode": "episode", "env_step": "env_steps", "time": "time"}
 
@@ -65,11 +66,16 @@ def query_history(path: Path, params: HistoryQueryParams) -> History:
         elif params.metric.startswith(EVALUATION_PREFIX):
             last = last_evaluation(db)
             found = _buckets(db, EVALUATION_ROWS, params, rolled_up=False) if has_evaluations(db) else []
+        elif params.metric.startswith(RESOURCE_PREFIX):
+            last, found = None, []
+            if resources.has_resources(db):
+                found = _buckets(db, resources.ROWS, params, rolled_up=False)
         else:
             rolled_up = rolled_up_to(db, "updates") == _number(db, "SELECT max(row) FROM updates")
             found = _buckets(db, UPDATE_ROWS, params, rolled_up)
         starts = attempt_starts(db)
         limits = Limits(starts)
+        others = [*evaluation_metrics(db), *resources.resource_metrics(db)]
         metrics = [name for (name,) in db.execute("SELECT name FROM metrics ORDER BY name")]
         return as_history(
             found,
@@ -83,7 +89,8 @@ def query_history(path: Path, params: HistoryQueryParams) -> History:
             last_row=last_row,
             last_update=last or (0, 0),
             attempts=starts,
-            metrics=list(dict.fromkeys([*EPISODE_METRICS, *configured, *metrics, *evaluation_metrics(db)])),
+            metrics=list(dict.fromkeys([*EPISODE_METRICS, *configured, *metrics, *others])),
+            of_episodes=of_episodes,
         )
 
 

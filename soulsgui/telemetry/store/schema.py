@@ -9,7 +9,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from soulsgui.errors import SoulsGuiError
-from soulsgui.telemetry.store import evaluations
+from soulsgui.telemetry.store import evaluations, resources
 from soulsgui.wire.messages.base import Message
 from soulsgui.wire.messages.metrics import AttemptStart
 
@@ -113,7 +113,7 @@ def open_for_writing(path: Path) -> sqlite3.Connection:
             raise _newer(path, version)
         # Whole or not at all: somebody may read between two statements.
         tables = f"{_TABLES} PRAGMA user_version = {FORMAT};" if version == 0 else ""
-        later = _BLOCK_TABLES + evaluations.TABLES + VALUE_TABLES
+        later = _BLOCK_TABLES + evaluations.TABLES + VALUE_TABLES + resources.TABLES
         connection.executescript(f"BEGIN IMMEDIATE; {tables} {later} COMMIT;")
     except sqlite3.DatabaseError as error:
         connection.close()

@@ -191,6 +191,7 @@ class History(Message):
         high: Greatest value in it.
         count: Rows in it; 1 where the rows came one by one.
         overwritten: Whether a later attempt went back before the last row.
+        of_episodes: Whether the metric is one of episodes, as those of `telemetry.metrics` are.
     """
 
     run_id: str
@@ -209,6 +210,7 @@ class History(Message):
     overwritten: list[bool] = Field(default_factory=list)
     attempts: list[AttemptStart] = Field(default_factory=list)
     metrics: list[str] = Field(default_factory=list)
+    of_episodes: bool = False
 
 
 class ConfigValues(Message):

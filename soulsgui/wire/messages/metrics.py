@@ -165,6 +165,21 @@ class AttemptRow(_Point):
     passed_over: str = ""
 
 
+RESOURCE_PREFIX = "resource_"
+"""Beginning of the name of everything that a `ResourceRow` tells, and of no other metric."""
+
+
+class ResourceRow(_Point):
+    """What the processes of a run used at a moment, written by the runner.
+
+    Attributes:
+        values: By name: bytes, bytes a second, or percent of a core (of a service) or of all (of a machine).
+    """
+
+    kind: Literal["resources"] = "resources"
+    values: dict[str, float]
+
+
 class AttemptStart(Message):
     """Where an attempt begins on the axes."""
 
@@ -183,7 +198,9 @@ class CheckpointRow(_Point):
     path: str = ""
 
 
-Row = Annotated[EpisodeRows | UpdateRow | AttemptRow | CheckpointRow, Field(discriminator="kind")]
+Row = Annotated[
+    EpisodeRows | UpdateRow | AttemptRow | CheckpointRow | ResourceRow, Field(discriminator="kind")
+]
 _ROW: TypeAdapter[Row] = TypeAdapter(Row, config=ConfigDict(defer_build=True))
 
 
