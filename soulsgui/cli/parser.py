@@ -36,7 +36,7 @@ class Arguments(argparse.Namespace):
 
 GROUPS = {
     "run a server": ("gui", "serve", "shutdown", "invite", "revoke", "config"),
-    "watch and steer": ("status", "run", "hyper", "quicksave", "runs", "checkpoints", "jobs", "clients"),
+    "watch and steer": ("status", "run", "hyper", "quicksave", "runs", "checkpoints", "jobs", "clients", "alerts"),
     "compare and search": ("experiments", "sweep"),
     "look back": ("logs", "events", "audit"),
     "help a server": ("join", "client"),
@@ -66,6 +66,7 @@ _FAMILIES = {
     "config": "your settings",
     "env": "the environment that is played",
     "clients": "everyone who plays for this server",
+    "alerts": "what you are told wherever you are",
 }
 """Commands that have commands of their own."""
 

@@ -29,6 +29,7 @@ from soulsgui.config.sections.run import (
     TelemetrySettings,
 )
 from soulsgui.config.sections.server import (
+    AlertSettings,
     ClientSettings,
     ClientsSettings,
     ControlSettings,
@@ -150,6 +151,7 @@ class Settings(Section):
     redis: RedisSettings = _section(RedisSettings)
     control: ControlSettings = _section(ControlSettings)
     exporter: ExporterSettings = _section(ExporterSettings)
+    alerts: AlertSettings = _section(AlertSettings)
     logging: LoggingSettings = _section(LoggingSettings)
 
     @property

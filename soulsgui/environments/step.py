@@ -1,7 +1,7 @@
 """One way to step any vector environment, whatever its autoreset does."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -97,6 +97,7 @@ class StepResult(NamedTuple):
     | by_human | `[N]` bool | a person played this step, not the policy: the environment said so in its info |
     | next_mask | `[N, A]` bool, or None | valid actions at `next_obs`; None: the environments tell none |
     | reset_mask | `[N, A]` bool, or None | the same at `reset_obs` |
+    | info | `[N, K]` float64, or None | what the infos told under the keys that were asked for; else NaN |
     """
 
     next_obs: NDArray[Any]
@@ -108,6 +109,7 @@ class StepResult(NamedTuple):
     by_human: NDArray[np.bool_]
     next_mask: Mask | None = None
     reset_mask: Mask | None = None
+    info: NDArray[np.float64] | None = None
 
 
 class Stepper(Protocol):
@@ -141,7 +143,7 @@ class EnvStepper:
     or leaves no action, observations or rewards that can't be used.
     """
 
-    def __init__(self, vector_env: Vector) -> None:
+    def __init__(self, vector_env: Vector, info_keys: Sequence[str] = ()) -> None:
         mode = vector_env.metadata.get("autoreset_mode")
         if not isinstance(mode, AutoresetMode):
             raise EnvironmentCheckError(
@@ -150,6 +152,7 @@ class EnvStepper:
             )
         self.vector_env = vector_env
         self.num_envs = vector_env.num_envs
+        self._info_keys = info_keys
         self.mask: Mask | None = None
         self._observation = observation_from_space(vector_env.single_observation_space)
         self._check = ObservationCheck(self._observation)
@@ -187,6 +190,19 @@ class EnvStepper:
         truncated = np.asarray(truncated, dtype=np.bool_)
         ended = terminated | truncated
         by_human = self._by_human(info, ended)
+        result = self._result(obs, reward, terminated, truncated, by_human, info)
+        return result._replace(info=self._told(info, ended)) if self._info_keys else result
+
+    def _result(
+        self,
+        obs: NDArray[Any],
+        reward: NDArray[np.float32],
+        terminated: NDArray[np.bool_],
+        truncated: NDArray[np.bool_],
+        by_human: NDArray[np.bool_],
+        info: dict[str, Any],
+    ) -> StepResult:
+        ended = terminated | truncated
         if self._mode is AutoresetMode.NEXT_STEP:
             valid = ~self._ended
             self._ended = ended
@@ -256,9 +272,44 @@ class EnvStepper:
             found = np.where(ended, (final or {}).get(HUMAN, False), found)
         return np.broadcast_to(found.astype(np.bool_), self.num_envs).copy()
 
+    def _told(self, info: dict[str, Any], ended: NDArray[np.bool_]) -> NDArray[np.float64]:
+        """Return what the infos of the step told `[N, K]`."""
+        found = read_info(info, self._info_keys, self.num_envs)
+        if self._mode is AutoresetMode.SAME_STEP and np.count_nonzero(ended):
+            # Where an episode ended, the info is already that of the reset.
+            final = read_info(info.get("final_info") or {}, self._info_keys, self.num_envs)
+            found[ended] = final[ended]
+        return found
+
     def close(self) -> None:
         """Close the environments."""
         self.vector_env.close()
+
+
+def read_info(info: Mapping[str, Any], keys: Sequence[str], num_envs: int) -> NDArray[np.float64]:
+    """Return numbers of a vector environment's infos `[N, K]`, NaN where none was told.
+
+    Args:
+        info: The infos, as Gymnasium joins them: an array for each key, and which are told under `_key`.
+        keys: Their keys; `a.b` is b within a.
+        num_envs: N.
+    """
+    found = np.full((num_envs, len(keys)), np.nan)
+    for column, key in zip(found.T, keys, strict=True):
+        node: Any = info
+        *parents, name = key.split(".")
+        for parent in parents:
+            node = node.get(parent) if isinstance(node, Mapping) else None
+        if not isinstance(node, Mapping) or name not in node:
+            continue
+        try:
+            values = np.asarray(node[name], np.float64)
+        except (TypeError, ValueError, OverflowError):
+            continue  # words, or nothing that is one number
+        told = np.asarray(node.get(f"_{name}", True), np.bool_)
+        if values.shape == (num_envs,) and told.shape in ((), (num_envs,)):
+            column[:] = np.where(told, values, np.nan)
+    return found
 
 
 _TOLERANCE = 0.1

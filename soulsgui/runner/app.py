@@ -15,8 +15,10 @@ from soulsgui.process import child_env, own_command
 from soulsgui.runner.access.access_control import AccessControl, LocalClients, user_lines
 from soulsgui.runner.access.invitations import Invitations
 from soulsgui.runner.access.roster import ClientNames, ClientRoster
+from soulsgui.runner.alerts import Alerts
 from soulsgui.runner.api import client_commands, library_commands, run_commands
 from soulsgui.runner.base import BaseRunner
+from soulsgui.runner.resources import ResourceMeter
 from soulsgui.runner.run.checkpoints import Checkpoints
 from soulsgui.runner.run.library import Library, server_logs
 from soulsgui.runner.run.manager import RunManager
@@ -35,8 +37,9 @@ from soulsgui.runner.services.outcome import DISK_FULL
 from soulsgui.runner.services.service import Health, ServiceSpec
 from soulsgui.system import free_disk_bytes
 from soulsgui.wire.beats import LOST_S
-from soulsgui.wire.control import ClientStatus, RunStatus, Status
+from soulsgui.wire.control import ClientStatus, Event, RunStatus, Status
 from soulsgui.wire.keys import EXPORTER, GATEWAY, TRAINER, Keys
+from soulsgui.wire.messages.metrics import ROW_FIELD, STREAM_LENGTH, ResourceRow
 
 logger = logging.getLogger(__name__)
 
@@ -45,6 +48,7 @@ _REMEDY = "See it with `soulsgui status`, end it with `soulsgui shutdown`, or us
 
 _VERIFY_FIRST_S, _VERIFY_EVERY_S = 600.0, 86_400.0
 _HURRIED_S = 0.05
+_RESOURCES_LOOK_S = 1.0
 _BUSY_S = 0.1
 _IDLE_S = 0.5
 _CLIENTS_EVERY_S = 0.5
@@ -79,7 +83,8 @@ class Runner(BaseRunner):
         self._probe = probe
         self._clients_due = 0.0
         self._failing: set[str] = set()  # the clients whose environments were told to fail
-        self._server_due = 0.0
+        self._server_due = self._resources_due = 0.0
+        self._resources = ResourceMeter()
         self._ending = False
         self._damaged: set[str] | None = None  # checkpoints, by their folders; None before the first look
 
@@ -91,6 +96,9 @@ class Runner(BaseRunner):
         """
         try:
             self._take_folder("A runner", _REMEDY)
+            self.alerts = Alerts(self.settings.alerts, self.events)
+            self._keep_doing(self.alerts.send_waiting, "alerts")
+            self._keep_doing(self._note_resources, "resources", _RESOURCES_LOOK_S)
             invitations = self._invitations()
             self.client_names = ClientNames(self.folders.client_names)
             users = user_lines(invitations.hashes, self.settings.redis.prefix)
@@ -299,6 +307,27 @@ class Runner(BaseRunner):
                     words = f"The checkpoint {info.id} of {run.run_id} is damaged"
                     self.events.add("error", words, info.error, remedy, run_id=run.run_id)
 
+    async def _note_resources(self) -> None:
+        """Put what services and machine use on the curves of the run, where that is due."""
+        now, session = time.monotonic(), self.run_manager.session if hasattr(self, "run_manager") else None
+        every_s = 0.0 if session is None else session.settings.telemetry.resources_every_s
+        if session is None or not every_s or now < self._resources_due or not self.server_state.reachable:
+            return
+        self._resources_due = now + every_s
+        used = await asyncio.to_thread(self._resources.measure, self.supervisor.statuses(), now)
+        run, key = session.record, Keys(self._address.prefix).metrics
+        row = ResourceRow(
+            run_id=run.id,
+            attempt=run.attempt,
+            update=run.updates,
+            env_steps=run.env_steps,
+            episodes=run.episodes,
+            model_id=run.model_id,
+            time=time.time(),
+            values=used,
+        )
+        await self.bus.call(lambda redis: redis.xadd(key, {ROW_FIELD: row.to_json()}, maxlen=STREAM_LENGTH))
+
     async def _watch(self) -> None:
         while True:
             pause_s = _IDLE_S
@@ -356,6 +385,7 @@ class Runner(BaseRunner):
         if (session := self.run_manager.session) is not None:
             session.take_rows(turn.rows)
         self.run_manager.turn(now, time.time())
+        self.alerts.look(self.run_manager.record, self.server_state.server.disk_free_bytes, now)
         if turn.clients is not None:
             self._tell_of_cut_off()
             self._tell_of_lost(now)
@@ -390,7 +420,8 @@ class Runner(BaseRunner):
         if lost:
             cause = f"No sign of life for {LOST_S:.0f} s, and no goodbye."
             remedy = "See whether that computer is on and reaches this one: it joins again by itself."
-            self._on_event("warning", f"{self._called(lost)} lost.", cause, remedy, TRAINER)
+            what, run = f"{self._called(lost)} lost.", self._run_of(TRAINER)
+            self.events.add("warning", what, cause, remedy, TRAINER, run, "client_lost")
         if back:
             self._on_event("info", f"{self._called(back)} back.", "", "", TRAINER)
 
@@ -417,7 +448,8 @@ class Runner(BaseRunner):
         self._changed.set()
         if full:
             remedy = "Free some space; training goes on by itself."
-            self._on_event("error", "The disk is full: Redis refuses to write.", "", remedy, REDIS)
+            what, run = "The disk is full: Redis refuses to write.", self._run_of(REDIS)
+            self.events.add("error", what, "", remedy, REDIS, run, "disk_low")
         else:
             self._on_event("info", "Redis writes again: the disk has space.", "", "", REDIS)
 
@@ -445,6 +477,11 @@ class Runner(BaseRunner):
                 )
             else:
                 self._on_event("info", "The invited can come in everywhere again.", "", "", GATEWAY)
+
+    def _noted(self, event: Event) -> None:
+        super()._noted(event)
+        if hasattr(self, "alerts"):
+            self.alerts.take(event)
 
     def _run_of(self, service: str) -> str:
         run = self.run_manager.run if hasattr(self, "run_manager") else None

@@ -42,12 +42,14 @@ from soulsgui.wire.control import (
     AuditChange,
     ControlFile,
     ErrorCode,
+    Event,
     EventChange,
     JobChange,
     Params,
     Snapshot,
     Status,
 )
+from soulsgui.wire.control.states import Topic
 from soulsgui.wire.messages.base import Message
 
 logger = logging.getLogger(__name__)
@@ -163,11 +165,11 @@ class BaseRunner(ABC):
         self._cleanup.callback(self._own_log.close)
         self._follower = LogFollower({RUNNER: logs / f"{RUNNER}.log"})
         path = self._state_dir / EVENTS_FILE
-        self.events = EventLog(path, lambda event: self.feed.push(EventChange, event=event))
+        self.events = EventLog(path, self._noted)
         path = self._state_dir / AUDIT_FILE
         self.audit = AuditLog(path, lambda entry: self.feed.push(AuditChange, entry=entry))
         self.events.tell_loss(self.audit.loss)
-        self.supervisor = Supervisor(self._state_dir, self._changed.set, self._on_event)
+        self.supervisor = Supervisor(self._state_dir, self._changed.set, self._on_service_event)
         self.supervisor.recover()
 
     def _keep_doing(
@@ -253,6 +255,13 @@ class BaseRunner(ABC):
 
     def _on_event(self, level: Level, what: str, cause: str, remedy: str, service: str) -> None:
         self.events.add(level, what, cause, remedy, service, self._run_of(service))
+
+    def _on_service_event(self, level: Level, what: str, cause: str, remedy: str, service: str) -> None:
+        topic: Topic = "given_up" if level == "error" else ""
+        self.events.add(level, what, cause, remedy, service, self._run_of(service), topic)
+
+    def _noted(self, event: Event) -> None:
+        self.feed.push(EventChange, event=event)
 
     @abstractmethod
     def _run_of(self, service: str) -> str:

@@ -8,6 +8,7 @@ from typing import Literal
 from soulsgui.errors import printable
 from soulsgui.runner.journal import Journal
 from soulsgui.wire.control import Event
+from soulsgui.wire.control.states import Topic
 
 Level = Literal["info", "warning", "error"]
 
@@ -45,6 +46,7 @@ class EventLog:
         remedy: str = "",
         service: str = "",
         run_id: str = "",
+        topic: Topic = "",
     ) -> Event:
         """Note that something happened."""
         event = Event(
@@ -56,6 +58,7 @@ class EventLog:
             remedy=printable(remedy),
             service=service,
             run_id=run_id,
+            topic=topic,
         )
         self._journal.write(event)
         self._on_event(event)

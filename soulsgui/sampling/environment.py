@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
+from soulsgui.config.metrics import info_keys, read_metrics
 from soulsgui.environments.make import BROKEN, make_vector, named
 from soulsgui.environments.spaces import SpacesSpec, spaces_words
 from soulsgui.errors import EnvironmentCheckError, ProcessFault
@@ -67,6 +68,7 @@ class Environment:
         self.id: str = settings["env.id"]
         self.num_envs = num_envs or int(settings["env.num_envs"])
         self._made_of = self.id, settings["env.kwargs"], settings["env.wrappers"]
+        self.metrics = read_metrics(settings.get("telemetry.metrics", {}))
         self._restart_hook = str(settings.get("client.restart_hook", ""))
         self._open: Playable | None = None
         self._workers = int(settings.get("client.workers", 0)) if workers is None else workers
@@ -128,12 +130,19 @@ class Environment:
 
     def _here(self) -> WatchedStepper:
         vector = make_vector(*self._made_of, self.num_envs)
-        self._open = made = WatchedStepper(vector, self.watchdog)
+        self._open = made = WatchedStepper(vector, self.watchdog, info_keys(self.metrics))
         self._spaces = SpacesSpec.from_env(vector.single_observation_space, vector.single_action_space)
         return made
 
     def _spread(self) -> SpreadStepper:
-        made = SpreadStepper(self._made_of, self.num_envs, self._workers, self.watchdog, self._limits.hang_s)
+        made = SpreadStepper(
+            self._made_of,
+            self.num_envs,
+            self._workers,
+            self.watchdog,
+            self._limits.hang_s,
+            info_keys(self.metrics),
+        )
         # Before they are there: the watchdog is to reach those that hang while they are made.
         self._open = made
         made.open()

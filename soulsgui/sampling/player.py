@@ -89,6 +89,7 @@ class RunPlayer:
             remembered_by(self._policy),
             self._greedy,
             self._remote,
+            environment.metrics,
         )
 
     def _greedy_episodes(self) -> GreedyEvaluation | None:

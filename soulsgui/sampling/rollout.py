@@ -3,13 +3,14 @@
 import logging
 import math
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from soulsgui.config.metrics import EpisodeMetric
 from soulsgui.environments.choices import Mask
 from soulsgui.environments.observations import ObservationSpec
 from soulsgui.environments.spaces import SpacesSpec
@@ -18,6 +19,7 @@ from soulsgui.errors import EnvironmentCheckError, EnvironmentFault
 from soulsgui.experience.frame_stacks import field_of
 from soulsgui.experience.segments import Segments
 from soulsgui.policies.numpy_recurrent import Remembered
+from soulsgui.sampling.episode_values import EpisodeValues
 from soulsgui.sampling.greedy import GreedyEvaluation
 from soulsgui.sampling.segments import SegmentRecorder
 
@@ -45,6 +47,7 @@ class FinishedEpisode:
     seconds: float
     greedy: bool = False
     cut: bool = False
+    metrics: dict[str, float] = field(default_factory=dict)
 
 
 class Rollout:
@@ -66,8 +69,10 @@ class Rollout:
         remembered: Remembered | None = None,
         greedy: GreedyEvaluation | None = None,
         recorder: "RemotePolicy | None" = None,
+        metrics: Mapping[str, EpisodeMetric] | None = None,
     ) -> None:
         num_envs = stepper.num_envs
+        self._values = EpisodeValues(metrics or {}, num_envs)
         self._greedy = greedy
         self._to_environment = to_environment
         self._clock = clock or StepClock(0.0)
@@ -95,6 +100,8 @@ class Rollout:
         self._recorder.break_off()
         self._remembered.begin(stepper.num_envs)
         self._returns[:], self._lengths[:], self._by_human[:] = 0.0, 0, False
+        for env in range(stepper.num_envs):
+            self._values.begin(env)
         # The same seed would lead to where the old ones failed.
         self._seed = int(self._rng.integers(2**31))
         self._obs = None
@@ -219,6 +226,9 @@ class Rollout:
     def _count(self, result: StepResult, told: NDArray[np.bool_] | None) -> None:
         np.add(self._returns, result.reward, out=self._returns, where=result.valid)
         self._lengths += result.valid
+        if result.info is not None:
+            for env in np.flatnonzero(result.valid):
+                self._values.add(int(env), result.info[env].tolist())
         ended = (result.terminated | result.truncated) & result.valid
         if np.count_nonzero(ended):
             now = time.monotonic()
@@ -229,15 +239,21 @@ class Rollout:
             self._returns[ended] = 0.0
             self._lengths[ended] = 0
             self._by_human[ended] = False
+            for env in np.flatnonzero(ended):
+                self._values.begin(int(env))
 
     def _tell(self, env: int, terminated: bool, now: float, cut: bool = False) -> None:
+        total, length = float(self._returns[env]), int(self._lengths[env])
+        seconds = float(now - self._began[env])
+        known = {"return": total, "length": float(length), "seconds": seconds}
         self._on_episode(
             FinishedEpisode(
                 env_index=env,
-                total_return=float(self._returns[env]),
-                length=int(self._lengths[env]),
+                total_return=total,
+                length=length,
                 terminated=terminated,
-                seconds=float(now - self._began[env]),
+                seconds=seconds,
+                metrics=self._values.of(env, **known),
                 greedy=env == 0 and self._plays_greedy,
                 cut=cut,
             )

@@ -7,7 +7,7 @@ import threading
 import time
 import traceback
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -206,8 +206,8 @@ class OpenFiles:
 class WatchedStepper(EnvStepper):
     """As `EnvStepper`, timed by `timer`; an environment that raises becomes an `EnvironmentFault`."""
 
-    def __init__(self, vector_env: Vector, watchdog: Watchdog) -> None:
-        super().__init__(vector_env)
+    def __init__(self, vector_env: Vector, watchdog: Watchdog, info_keys: Sequence[str] = ()) -> None:
+        super().__init__(vector_env, info_keys)
         self._watchdog = watchdog
         self.timer = StepTimer()
 

@@ -106,8 +106,10 @@ class SpreadStepper:
         workers: int,
         watchdog: Watchdog,
         hang_s: float,
+        info_keys: Sequence[str] = (),
     ) -> None:
         self.num_envs = num_envs
+        self._info_keys = info_keys
         self.mask: Mask | None = None
         self._env = env
         self._hang_s = hang_s
@@ -125,7 +127,8 @@ class SpreadStepper:
                 worker = Worker()
                 self._workers.append(worker)
                 num_envs = share.stop - share.start
-                worker.ask({"env": json.dumps(self._env), "num_envs": num_envs, "hang_s": self._hang_s})
+                env, keys = json.dumps(self._env), list(self._info_keys)
+                worker.ask({"env": env, "num_envs": num_envs, "hang_s": self._hang_s, "info_keys": keys})
             found = [worker.answer()["spaces"] for worker in self._workers]
             self.spaces = SpacesSpec.from_json(json.loads(found[0]))
         except BaseException:
@@ -154,8 +157,9 @@ class SpreadStepper:
                     worker.ask({"actions": actions[share]})
                 parts = [worker.answer() for worker in self._workers]
             next_mask, self.mask = (self._masks([part[name] for part in parts]) for name in _MASKS)
-            columns = (name for name in StepResult._fields if name not in _MASKS)
-            result = StepResult(*(self._joined(parts, name) for name in columns))
+            columns = [name for name in StepResult._fields if name not in (*_MASKS, "info")]
+            columns += ["info"] if self._info_keys else []
+            result = StepResult(**{name: self._joined(parts, name) for name in columns})
             return result._replace(next_mask=next_mask, reset_mask=self.mask)
         finally:
             self._watchdog.leave(self.num_envs)
@@ -233,7 +237,7 @@ def _serve(source: IO[bytes], output: IO[bytes], wanted: dict[str, Any]) -> int:
         try:
             spaces = SpacesSpec.from_env(vector.single_observation_space, vector.single_action_space)
             send(output, {"spaces": json.dumps(spaces.to_json())})
-            _answer(source, output, WatchedStepper(vector, watchdog))
+            _answer(source, output, WatchedStepper(vector, watchdog, wanted["info_keys"]))
         finally:
             with watchdog.inside("being closed"):
                 vector.close()

@@ -15,6 +15,7 @@ from typing import cast
 import redis
 
 from soulsgui.config.layers import load_run_settings
+from soulsgui.config.metrics import read_metrics
 from soulsgui.config.paths import RunFolder
 from soulsgui.config.schema import Settings
 from soulsgui.process import setup_logging, stop_on_signals
@@ -74,7 +75,13 @@ class TelemetryNode:
         self._by_evaluation, self._judged_by = settings.best_by_evaluation, settings.goal_judged_by
         goals = settings.stop
         self._recorder = Recorder(
-            run.store, run.run_id, goals.window, goals.mean_return, self._by_evaluation, self._judged_by
+            run.store,
+            run.run_id,
+            goals.window,
+            goals.mean_return,
+            self._by_evaluation,
+            self._judged_by,
+            read_metrics(settings.telemetry.metrics),
         )
         self._plays = True  # somebody can evaluate
         self._waits_for: tuple[int | None, int | None] = (None, None)

@@ -5,14 +5,18 @@ last one was, also when that one was killed.
 """
 
 import logging
+import math
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from soulsgui.config.metrics import EpisodeMetric
 from soulsgui.telemetry.aggregate import Aggregator, Best, Curve, Judge, best_of
 from soulsgui.telemetry.intake import Arrival, Played
 from soulsgui.telemetry.store.evaluations import add_evaluation, best_evaluated, newest_evaluation
+from soulsgui.telemetry.store.resources import add_resources
 from soulsgui.telemetry.store.schema import (
     DamagedStoreError,
     ScoreSummary,
@@ -31,16 +35,19 @@ from soulsgui.wire.messages.metrics import (
     AttemptStart,
     CheckpointRow,
     EpisodeRows,
+    ResourceRow,
     UpdateRow,
 )
 from soulsgui.wire.messages.node import Verdict
+from soulsgui.wire.messages.session import Episode
 
 logger = logging.getLogger(__name__)
 
-TrainerRow = UpdateRow | AttemptRow | CheckpointRow
+TrainerRow = UpdateRow | AttemptRow | CheckpointRow | ResourceRow
 
 _ROWS_PER_MESSAGE = 500
-_COLUMNS = tuple(name for name in EpisodeRows.model_fields if name not in ("kind", "run_id"))
+_LARGEST_VALUE = 1e30
+_COLUMNS = tuple(name for name in EpisodeRows.model_fields if name not in ("kind", "run_id", "values"))
 
 
 class Recorder:
@@ -54,7 +61,9 @@ class Recorder:
         goal: float | None,
         by_evaluation: bool = False,
         judged_by: Judge = "training",
+        metrics: Mapping[str, EpisodeMetric] | None = None,
     ) -> None:
+        self._metrics = metrics or {}
         self.by_evaluation = by_evaluation  # whether evaluations rank the models
         self._judged_by: Judge = judged_by
         self._claimed_at: int | None = None
@@ -209,6 +218,10 @@ class Recorder:
         store = self._store
         self._look_at_evaluations()
         self._curve = Curve(attempt_starts(store.db), store.places())
+        self._averaged = {
+            name: deque(store.last_values(name, one.window), one.window)
+            for name, one in self._metrics.items()
+        }
         summary = read_summary(store.db)
         best = self._restored_best(summary)
         self._aggregator = Aggregator(self._window, self._goal, best, self._judged_by, store.players())
@@ -252,6 +265,8 @@ class Recorder:
                 self._store.add_update(row)
             case CheckpointRow():
                 self._store.add_checkpoint(row)
+            case ResourceRow():
+                add_resources(self._store.db, row)
             case AttemptRow():
                 self._begin(row)
                 # It may begin before the newest evaluation.
@@ -305,8 +320,21 @@ class Recorder:
             total, length, model_id = episode.total_return, episode.length, episode.model_id
             placed = row, client, entry, episode.attempt, number, env_steps, now
             played = total, length, episode.terminated, model_id, episode.seconds, episode.env_index
-            records.append(EpisodeRecord(*placed, *played, mean))
+            records.append(EpisodeRecord(*placed, *played, mean, self._values_of(episode)))
         return records
+
+    def _values_of(self, episode: Episode) -> dict[str, float]:
+        """Return what is configured of what an episode tells, and the moving averages up to it."""
+        found = {}
+        for name, averaged in self._averaged.items():
+            value = episode.metrics.get(name, math.nan)
+            if not abs(value) <= _LARGEST_VALUE:
+                continue
+            found[name] = value
+            if averaged.maxlen:
+                averaged.append(value)
+                found[f"{name}_mean"] = math.fsum(averaged) / len(averaged)
+        return found
 
     def _summary(self) -> ScoreSummary:
         verdict, best = self.verdict, self._aggregator.best
@@ -338,4 +366,6 @@ def as_messages(run_id: str, records: Sequence[EpisodeRecord]) -> Iterator[Episo
     for first in range(0, len(records), _ROWS_PER_MESSAGE):
         part = records[first : first + _ROWS_PER_MESSAGE]
         columns: dict[str, Any] = {name: [getattr(record, name) for record in part] for name in _COLUMNS}
+        names = sorted({name for record in part for name in record.values})
+        columns["values"] = {name: [record.values.get(name) for record in part] for name in names}
         yield EpisodeRows(run_id=run_id, **columns)

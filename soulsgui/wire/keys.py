@@ -26,7 +26,10 @@ EVALUATOR = "evaluator"
 GATEWAY = "gateway"
 EXPORTER = "exporter"
 INFERENCE = "inference"  # what inference servers are called, with a number behind it
-SINKS = ("tensorboard",)  # where records go besides the store, each a node of the run that asks for it
+SINKS = (
+    "tensorboard",
+    "wandb",
+)  # where records go besides the store, each a node of its run
 NODES = (TRAINER, TELEMETRY, EVALUATOR, *SINKS)  # the nodes of a run; most have no sinks, some no evaluator
 
 TRAINER_GROUP = "trainer"

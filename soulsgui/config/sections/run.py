@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, field_validator
 
 from soulsgui.config.declaring import Effect, Section, setting
+from soulsgui.config.metrics import read_metrics
 
 EVERY = {"ppo": 10, "dqn": 5_000, "sac": 5_000, "vtrace": 500}
 """Updates between two evaluations of each algorithm, where nothing else is set."""
@@ -184,10 +185,37 @@ class TelemetrySettings(Section, effect=Effect.RESUME):
         "tensorboard.",
     )
 
+    wandb: Literal["off", "offline", "online"] = setting(
+        "off",
+        "Write the run for Weights & Biases: `offline` into its folder, where `wandb sync` finds it, or "
+        "`online`; needs the package wandb.",
+    )
+    wandb_project: str = setting("soulsgui", "Project of W&B that runs belong to.", min_length=1)
+    resources_every_s: Annotated[float, Field(ge=0, le=3600)] = setting(
+        15.0,
+        "Time between two measurements of what services, network, disk and GPUs of the server use; they are "
+        "curves of the run. 0: none.",
+        unit="s",
+    )
+    metrics: dict[str, Any] = setting(
+        {},
+        "Further numbers of each episode, by name: a key (`return`, `length`, `seconds`, or one of the "
+        "environment's info), or a map such as `{key: boss_hp, compare: <=, value: 0, window: 50}` (also "
+        "over: last, sum, mean, max or min; scale; offset).",
+        to_clients=True,
+    )
+
+    @field_validator("metrics")
+    @classmethod
+    def _describe_metrics(cls, value: dict[str, Any]) -> dict[str, Any]:
+        read_metrics(value)
+        return value
+
     @property
     def sinks(self) -> tuple[str, ...]:
         """Names of the sinks that a run has, as of the settings that switch them on."""
-        return ("tensorboard",) if self.tensorboard else ()
+        wanted = {"tensorboard": self.tensorboard, "wandb": self.wandb != "off"}
+        return tuple(name for name, on in wanted.items() if on)
 
 
 _EMPTY = "empty: only numbers that are not finite."

@@ -63,6 +63,40 @@ class ExporterSettings(Section, effect=Effect.RESTART_RUNNER):
     port: Annotated[int, Field(ge=1, le=65_535)] = setting(9478, "Port where it answers.")
 
 
+ALERTS = ("goal", "no_progress", "client_lost", "disk_low", "divergence", "given_up")
+
+
+class AlertSettings(Section, effect=Effect.RESTART_RUNNER):
+    """What you are told wherever you are, by a webhook."""
+
+    webhook: str = setting(
+        "",
+        "Address that alerts are sent to, a secret; empty sends none.",
+        secret=True,
+        pattern=r"^(https?://\S+)?$",
+    )
+    format: Literal["generic", "ntfy", "discord", "slack"] = setting(
+        "generic", "Whose webhook it is; `generic` gets the event as JSON."
+    )
+    on: list[Literal["goal", "no_progress", "client_lost", "disk_low", "divergence", "given_up"]] = setting(
+        list(ALERTS),
+        "What is sent: a goal was reached, a run makes no progress, a client is lost, the disk is low, the "
+        "training has diverged, a service or the run was given up.",
+    )
+    per_hour: Annotated[int, Field(ge=1, le=1000)] = setting(
+        20,
+        "Most alerts in an hour; the next one says how many were left out. The same comes once in 10 min.",
+    )
+    no_progress_minutes: Annotated[float, Field(ge=0, le=100_000)] = setting(
+        30.0,
+        "Minutes without a step or an update after which a run makes no progress; 0: never.",
+        unit="min",
+    )
+    disk_free_bytes: Annotated[int, Field(ge=0)] = setting(
+        5 * 10**9, "Free space of the data folder's disk below which it is low.", unit="bytes"
+    )
+
+
 class LoggingSettings(Section, effect=Effect.RESUME, to_clients=True):
     """What the logs hold."""
 

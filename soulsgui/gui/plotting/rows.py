@@ -65,7 +65,7 @@ class CurveRows:
     @classmethod
     def of(cls, row: Any, attempt: Any, episode: Any, env_steps: Any, time: Any, value: Any) -> Self:
         """Return single rows from anything that can become an array."""
-        values = np.asarray(value, np.float64)
+        values = np.asarray(value, np.float64)  # None becomes NaN, too
         values = np.where(np.isfinite(values), values, np.nan)
         return cls(
             np.asarray(row, np.int64),
@@ -96,12 +96,11 @@ def from_history(history: History) -> CurveRows:
     return replace(rows, low=low, high=high, count=np.asarray(history.count, np.int64))
 
 
-def from_episodes(rows: EpisodeRows, metric: str) -> CurveRows | None:
-    """Return a metric of live episodes, None when it is not one of episodes."""
+def from_episodes(rows: EpisodeRows, metric: str) -> CurveRows:
+    """Return a metric of live episodes, NaN where an episode has none."""
     name = _EPISODE_FIELDS.get(metric)
-    if name is None:
-        return None
-    return CurveRows.of(rows.row, rows.attempt, rows.episode, rows.env_steps, rows.time, getattr(rows, name))
+    values = getattr(rows, name) if name else rows.values.get(metric, [None] * len(rows.row))
+    return CurveRows.of(rows.row, rows.attempt, rows.episode, rows.env_steps, rows.time, values)
 
 
 def from_update(row: UpdateRow, metric: str) -> CurveRows | None:

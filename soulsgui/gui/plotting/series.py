@@ -194,6 +194,7 @@ class Series:
         self._live: list[CurveRows] = []
         self._starts: dict[int, AttemptStart] = {}
         self._last = (0, 0)
+        self._configured = False  # a metric of episodes that is one of `telemetry.metrics`
         self._loaded = False
         self._drawn: dict[int, AttemptCurve] | None = None
         self.missed_rows = False
@@ -203,6 +204,7 @@ class Series:
         self._clear()
         self._starts = {start.attempt: start for start in history.attempts}
         self._whole = from_history(history)
+        self._configured = history.of_episodes
         self._last = self._last_of(history)
         self._loaded = True
 
@@ -225,9 +227,7 @@ class Series:
             self._starts[row.attempt] = attempt_start(row)
             self._drawn = None
         elif isinstance(row, EpisodeRows) and self.of_episodes:
-            found = from_episodes(row, self.metric)
-            if found is not None:
-                self._append_episodes(found)
+            self._append_episodes(from_episodes(row, self.metric))
         elif isinstance(row, UpdateRow) and not self.of_episodes:
             found = from_update(row, self.metric)
             if found is not None and (row.attempt, row.update) > self._last:
@@ -250,7 +250,7 @@ class Series:
     @property
     def of_episodes(self) -> bool:
         """Whether its rows are episodes; else they are updates."""
-        return self.metric in (RETURN, LENGTH, "mean_return")
+        return self._configured or self.metric in (RETURN, LENGTH, "mean_return")
 
     @property
     def axis(self) -> Axis:

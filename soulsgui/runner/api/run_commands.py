@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import time
 from typing import TYPE_CHECKING, Any
 
 from soulsgui import __version__
@@ -18,7 +19,7 @@ from soulsgui.runner.server.bus import ANSWER_LIMIT_S
 from soulsgui.runner.server.redis_server import REDIS
 from soulsgui.telemetry.store import query_history
 from soulsgui.wire import control
-from soulsgui.wire.control import ErrorCode
+from soulsgui.wire.control import ErrorCode, Event
 from soulsgui.wire.keys import TRAINER
 from soulsgui.wire.messages.live import read_changes
 from soulsgui.wire.node_commands import NodeCommand
@@ -298,7 +299,13 @@ async def _presets(_runner: "Runner", _params: control.Empty) -> control.PresetL
     return control.PresetList(presets=await asyncio.to_thread(settings_file.presets))
 
 
+async def _test_alert(runner: "Runner", _params: control.Empty) -> control.AlertSent:
+    event = Event(number=0, time=time.time(), level="info", what="This is a test of alerts.", topic="test")
+    return control.AlertSent(place=runner.alerts.place, status=await runner.alerts.send(event))
+
+
 HANDLERS: dict[str, Handler] = {
+    "alerts.test": _test_alert,
     "server.hello": hello,
     "server.shutdown": shutdown,
     "service.start": _start_service,
@@ -334,6 +341,7 @@ HANDLERS: dict[str, Handler] = {
     "config.presets": _presets,
 }
 CHECKS: dict[str, Check] = {
+    "alerts.test": lambda runner, _params: runner.alerts.check(),
     "service.start": _check_start_service,
     "service.stop": _check_stop_service,
     "service.restart": _check_restart_service,

@@ -10,6 +10,7 @@ from soulsgui.config.sections.algorithms import BEYOND_SUPPORT, BEYOND_SUPPORT_R
 from soulsgui.runner.events import EventLog, Level
 from soulsgui.runner.status_text import count_words, return_words
 from soulsgui.wire.control import CheckpointInfo, RunState, RunStatus, ServiceStatus
+from soulsgui.wire.control.states import Topic
 from soulsgui.wire.keys import EVALUATOR, TRAINER
 from soulsgui.wire.messages.base import Message, Moment
 from soulsgui.wire.messages.metrics import EVALUATION_CUT, EVALUATION_RETURN, AttemptRow, UpdateRow
@@ -201,7 +202,7 @@ class RunNews:
         if self._is_new("diverged", trainer.diverged):
             remedy = "If it happens again, lower the learning rate, and check the size of the rewards."
             passed = "The training has passed the place where it diverged"
-            self._tell_change("error", trainer.diverged, remedy, passed)
+            self._tell_change("error", trainer.diverged, remedy, passed, "divergence")
         # Why it is not saved may be told in other words each time.
         if self._is_new("unsaved", "unsaved" if trainer.unsaved else ""):
             full = trainer.phase == "paused"
@@ -213,10 +214,10 @@ class RunNews:
         before, self._said[what] = self._said.get(what, ""), words
         return words != before
 
-    def _tell_change(self, level: Level, words: str, remedy: str, over: str) -> None:
+    def _tell_change(self, level: Level, words: str, remedy: str, over: str, topic: Topic = "") -> None:
         """Report a trouble in its words, or that it is `over` where there are none any more."""
         if words:
-            self.add(level, words, remedy)
+            self.add(level, words, remedy, topic=topic)
         else:
             self.add("info", over)
 
@@ -260,9 +261,11 @@ class RunNews:
             self._told.add(figure)
             self.add("warning", words, remedy, service)
 
-    def add(self, level: Level, words: str, remedy: str = "", service: str = TRAINER) -> None:
+    def add(
+        self, level: Level, words: str, remedy: str = "", service: str = TRAINER, topic: Topic = ""
+    ) -> None:
         """Tell something."""
-        self._events.add(level, words, remedy=remedy, service=service, run_id=self._run_id)
+        self._events.add(level, words, "", remedy, service, self._run_id, topic)
 
 
 def new_attempt_words(steps_before: int, row: AttemptRow) -> str:

@@ -35,6 +35,7 @@ from soulsgui.runner.server.bus import ANSWER_LIMIT_S, clear_run_keys
 from soulsgui.system import atomic_write
 from soulsgui.wire.connection import AWAY
 from soulsgui.wire.control import ErrorCode
+from soulsgui.wire.control.states import Topic
 from soulsgui.wire.keys import EVALUATOR, TELEMETRY, TRAINER
 from soulsgui.wire.messages.live import LiveChange
 from soulsgui.wire.messages.metrics import AttemptRow, Row, UpdateRow
@@ -117,9 +118,9 @@ class RunSession:
             saves=self._saves,
         )
 
-    def tell(self, level: Level, words: str, cause: str = "", remedy: str = "") -> None:
+    def tell(self, level: Level, words: str, cause: str = "", remedy: str = "", topic: Topic = "") -> None:
         """Note that something happened to the run."""
-        self._context.events.add(level, words, cause, remedy, run_id=self.run.run_id)
+        self._context.events.add(level, words, cause, remedy, run_id=self.run.run_id, topic=topic)
 
     def _node(self, name: str) -> NodeState | None:
         return self._context.server_state.node_of(name, self.run.run_id)
@@ -445,4 +446,5 @@ class RunSession:
             f"Run {self.record.title} {END_WORDS[self.ending]}",
             ". ".join(words for words in (self._error, unsaved) if words),
             remedy,
+            "goal" if self.ending in ("mean_return", "env_steps") else "given_up" if failed else "",
         )

@@ -52,7 +52,13 @@ def _tensorboard(run: RunFolder, settings: Settings) -> Sink:
     return TensorBoardSink(run, settings)
 
 
-_SINKS: dict[str, Callable[[RunFolder, Settings], Sink]] = {"tensorboard": _tensorboard}
+def _wandb(run: RunFolder, settings: Settings) -> Sink:
+    from soulsgui.telemetry.sinks.wandb import WandbSink
+
+    return WandbSink(run, settings)
+
+
+_SINKS: dict[str, Callable[[RunFolder, Settings], Sink]] = {"tensorboard": _tensorboard, "wandb": _wandb}
 
 
 class SinkProcess:

@@ -26,6 +26,7 @@ MOST_CLIENTS = 1000
 _SECONDS = (0.001, 0.005, 0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
 _STEPS = (1, 10, 30, 100, 300, 1_000, 3_000, 10_000, 30_000, 100_000)
 _LONGEST_LABEL = 120
+_IN_HISTOGRAMS = {"length", "seconds"}
 
 
 class _Row(NamedTuple):
@@ -116,6 +117,9 @@ class Exposition:
         self._values = Gauge(
             "soulsgui_update_value", "What the last update told.", ("metric",), registry=self._registry
         )
+        self._episode = Gauge(
+            "soulsgui_episode_value", "What the last episode told.", ("metric",), registry=self._registry
+        )
         self._seen = Seen(None, {}, {})
 
     def take(self, records: Iterable[Record]) -> None:
@@ -124,6 +128,8 @@ class Exposition:
             if record.kind == "episode":
                 self._lengths.observe(record.values["length"])
                 self._seconds.observe(record.values["seconds"])
+                for name in record.values.keys() - _IN_HISTOGRAMS:
+                    self._episode.labels(name).set(record.values[name])
             elif record.kind == "update":
                 for name, value in record.values.items():
                     if name.endswith("_s") and not name.endswith("_per_s"):

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from soulsgui.telemetry.store import evaluations
-from soulsgui.telemetry.store.schema import open_for_reading
+from soulsgui.telemetry.store import evaluations, resources
+from soulsgui.telemetry.store.schema import open_for_reading, value_metrics
 from soulsgui.wire.messages.base import Message
 
 _MOST_EPISODES = 20_000  # read at once
@@ -22,7 +22,7 @@ class Record(NamedTuple):
     none of them.
     """
 
-    kind: Literal["episode", "update", "evaluation", "checkpoint", "attempt", "event"]
+    kind: Literal["episode", "update", "evaluation", "resources", "checkpoint", "attempt", "event"]
     time: float
     values: dict[str, float] = {}  # noqa: RUF012  never changed
     attempt: int = 0
@@ -40,6 +40,7 @@ class Cursor(Message):
     episodes: int = 0
     updates: int = 0
     evaluations: int = 0
+    resources: int = 0
     checkpoints: int = 0
     attempts: int = 0
     event: int = 0
@@ -53,6 +54,8 @@ def end_of(path: Path) -> Cursor:
         columns = {"episodes": "row", "updates": "row", "checkpoints": "row", "attempts": "attempt"}
         if evaluations.has_evaluations(db):
             columns["evaluations"] = "row"
+        if resources.has_resources(db):
+            columns["resources"] = "row"
         ends = {table: f"SELECT coalesce(max({column}), 0) FROM {table}" for table, column in columns.items()}
         return Cursor(**{table: db.execute(query).fetchone()[0] for table, query in ends.items()})
 
@@ -94,8 +97,18 @@ def _episodes(db: sqlite3.Connection, after: int) -> Iterator[tuple[int, Record]
         " name FROM episodes JOIN clients ON clients.id = client WHERE row > ? ORDER BY row LIMIT ?",
         (after, _MOST_EPISODES),
     )
+    configured: defaultdict[int, dict[str, float]] = defaultdict(dict)
+    if value_metrics(db):
+        told = db.execute(
+            "SELECT row, name, value FROM episode_metrics CROSS JOIN episode_values ON metric = id"
+            " AND row > ? AND row <= ?",
+            (after, after + _MOST_EPISODES),
+        )
+        for row, name, value in told:
+            configured[row][name] = value
     for row, time, total, length, seconds, mean, attempt, env_steps, episode, model_id, client in rows:
         values = {"return": total, "length": float(length), "seconds": seconds, "mean_return": mean}
+        values |= configured[row]
         yield row, Record("episode", time, values, attempt, 0, env_steps, episode, model_id, client)
 
 
@@ -120,9 +133,19 @@ def _evaluations(db: sqlite3.Connection, after: int) -> Iterator[tuple[int, Reco
     yield from _points(db, "evaluation", "evaluations", values, after, after + _MOST_UPDATES)
 
 
+def _resources(db: sqlite3.Connection, after: int) -> Iterator[tuple[int, Record]]:
+    last = db.execute("SELECT max(row) FROM resources").fetchone()[0] if resources.has_resources(db) else 0
+    if not last or last <= after:  # nothing new: to find that out by their values takes long
+        return
+    values = db.execute(
+        "SELECT resource_row, metric, value FROM resource_values WHERE resource_row > ?", (after,)
+    )
+    yield from _points(db, "resources", "resources", values, after, after + _MOST_UPDATES)
+
+
 def _points(
     db: sqlite3.Connection,
-    kind: Literal["update", "evaluation"],
+    kind: Literal["update", "evaluation", "resources"],
     table: str,
     values: Iterable[tuple[int, str, float]],
     after: int,
@@ -157,6 +180,7 @@ _READERS = {
     "episodes": _episodes,
     "updates": _updates,
     "evaluations": _evaluations,
+    "resources": _resources,
     "checkpoints": _checkpoints,
 }
 """By the field of the cursor."""
@@ -172,7 +196,7 @@ def thinned(records: Iterable[Record], points: int) -> list[Record]:
     size = -(-len(episodes) // points)
     for first in range(0, len(episodes), size):
         part = episodes[first : first + size]
-        names = [name for name in part[-1].values if name != "mean_return"]
-        means = {name: sum(one.values[name] for one in part) / len(part) for name in names}
+        told = {name: [one.values[name] for one in part if name in one.values] for name in part[-1].values}
+        means = {name: sum(told[name]) / len(told[name]) for name in told if name != "mean_return"}
         others.append(part[-1]._replace(values=part[-1].values | means, client=""))
     return sorted(others, key=lambda record: record.time)

@@ -8,19 +8,22 @@ from pathlib import Path
 from typing import Any
 
 from soulsgui.telemetry.aggregate import Limits
+from soulsgui.telemetry.store import resources
 from soulsgui.telemetry.store.evaluations import evaluation_metrics, has_evaluations, last_evaluation
 from soulsgui.telemetry.store.schema import (
     BLOCK_SIZES,
     EPISODE_METRICS,
     EVALUATION_ROWS,
     UPDATE_ROWS,
+    VALUE_ROWS,
     attempt_starts,
     episode_rows,
     open_for_reading,
     rolled_up_to,
+    value_metrics,
 )
 from soulsgui.wire.control import History, HistoryQueryParams
-from soulsgui.wire.messages.metrics import EVALUATION_PREFIX
+from soulsgui.wire.messages.metrics import EVALUATION_PREFIX, RESOURCE_PREFIX
 
 _AXES = {"episode": "episode", "env_step": "env_steps", "time": "time"}
 
@@ -52,20 +55,27 @@ def query_history(path: Path, params: HistoryQueryParams) -> History:
             return as_history([], **about, last_row=0, metrics=list(EPISODE_METRICS))
         last_row = _number(db, "SELECT max(row) FROM episodes")
         last = db.execute("SELECT attempt, update_count FROM updates ORDER BY row DESC LIMIT 1").fetchone()
-        of_episodes = params.metric in EPISODE_METRICS
+        configured = value_metrics(db)
+        of_episodes = params.metric in (*EPISODE_METRICS, *configured)
         if of_episodes:
             rolled_up = not params.client and rolled_up_to(db, "episodes") == last_row
-            found = _buckets(db, episode_rows(params.metric), params, rolled_up)
+            rows = episode_rows(params.metric) if params.metric in EPISODE_METRICS else VALUE_ROWS
+            found = _buckets(db, rows, params, rolled_up)
         elif params.client:
             found = []
         elif params.metric.startswith(EVALUATION_PREFIX):
             last = last_evaluation(db)
             found = _buckets(db, EVALUATION_ROWS, params, rolled_up=False) if has_evaluations(db) else []
+        elif params.metric.startswith(RESOURCE_PREFIX):
+            last, found = None, []
+            if resources.has_resources(db):
+                found = _buckets(db, resources.ROWS, params, rolled_up=False)
         else:
             rolled_up = rolled_up_to(db, "updates") == _number(db, "SELECT max(row) FROM updates")
             found = _buckets(db, UPDATE_ROWS, params, rolled_up)
         starts = attempt_starts(db)
         limits = Limits(starts)
+        others = [*evaluation_metrics(db), *resources.resource_metrics(db)]
         metrics = [name for (name,) in db.execute("SELECT name FROM metrics ORDER BY name")]
         return as_history(
             found,
@@ -79,7 +89,8 @@ def query_history(path: Path, params: HistoryQueryParams) -> History:
             last_row=last_row,
             last_update=last or (0, 0),
             attempts=starts,
-            metrics=[*EPISODE_METRICS, *metrics, *evaluation_metrics(db)],
+            metrics=list(dict.fromkeys([*EPISODE_METRICS, *configured, *metrics, *others])),
+            of_episodes=of_episodes,
         )
 
 

@@ -9,7 +9,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from soulsgui.errors import SoulsGuiError
-from soulsgui.telemetry.store import evaluations
+from soulsgui.telemetry.store import evaluations, resources
 from soulsgui.wire.messages.base import Message
 from soulsgui.wire.messages.metrics import AttemptStart
 
@@ -113,7 +113,7 @@ def open_for_writing(path: Path) -> sqlite3.Connection:
             raise _newer(path, version)
         # Whole or not at all: somebody may read between two statements.
         tables = f"{_TABLES} PRAGMA user_version = {FORMAT};" if version == 0 else ""
-        later = _BLOCK_TABLES + evaluations.TABLES
+        later = _BLOCK_TABLES + evaluations.TABLES + VALUE_TABLES + resources.TABLES
         connection.executescript(f"BEGIN IMMEDIATE; {tables} {later} COMMIT;")
     except sqlite3.DatabaseError as error:
         connection.close()
@@ -226,6 +226,17 @@ BLOCK_SIZES = (16, 256, 4096)  # rows in a block
 
 _MOST_AT_ONCE = 200_000
 
+# Of `telemetry.metrics`: values by metric, as those of updates are.
+VALUE_TABLES = """
+CREATE TABLE IF NOT EXISTS episode_metrics (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
+CREATE TABLE IF NOT EXISTS episode_values (
+    metric INTEGER NOT NULL REFERENCES episode_metrics (id),
+    row INTEGER NOT NULL REFERENCES episodes (row),
+    value REAL NOT NULL,
+    PRIMARY KEY (metric, row)
+) WITHOUT ROWID;
+"""
+
 EPISODE_METRICS = {"return": "total_return", "length": "length", "mean_return": "mean_return"}
 """Metrics of episodes, by the column that holds them; every other metric is one of updates or evaluations."""
 
@@ -269,19 +280,34 @@ UPDATE_ROWS = (
     " FROM metrics CROSS JOIN update_values ON metric = metrics.id CROSS JOIN updates ON row = update_row"
     " WHERE value IS NOT NULL"
 )
+VALUE_ROWS = (
+    "SELECT name AS metric, row, attempt, row AS number, episode, env_steps, time, client, value"
+    " FROM episode_metrics CROSS JOIN episode_values ON metric = id CROSS JOIN episodes USING (row)"
+)
 EVALUATION_ROWS = (
     "SELECT metric, row, attempt, update_count AS number, episodes AS episode, env_steps, time, value"
     " FROM evaluation_values CROSS JOIN evaluations ON row = evaluation_row WHERE value IS NOT NULL"
 )
 
 _SOURCES = {
-    "episodes": ("row", [episode_rows(metric) + " WHERE" for metric in EPISODE_METRICS]),
+    "episodes": (
+        "row",
+        [*(episode_rows(metric) + " WHERE" for metric in EPISODE_METRICS), VALUE_ROWS + " WHERE"],
+    ),
     "updates": ("update_row", [UPDATE_ROWS + " AND"]),
 }
 _METRICS = {
-    "episodes": ", ".join(f"'{metric}'" for metric in EPISODE_METRICS),
+    "episodes": " UNION ALL ".join([f"SELECT '{metric}'" for metric in EPISODE_METRICS])
+    + " UNION ALL SELECT name FROM episode_metrics",
     "updates": "SELECT name FROM metrics",
 }
+
+
+def value_metrics(db: sqlite3.Connection) -> list[str]:
+    """Return the names of the metrics of episodes that were configured, sorted; older stores have none."""
+    if not db.execute("SELECT 1 FROM sqlite_master WHERE name = 'episode_metrics'").fetchone():
+        return []
+    return [name for (name,) in db.execute("SELECT name FROM episode_metrics ORDER BY name")]
 
 
 def rolled_up_to(db: sqlite3.Connection, source: str) -> int:

@@ -3,6 +3,7 @@
 import sqlite3
 import struct
 import time
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -51,6 +52,7 @@ class EpisodeRecord(NamedTuple):
     seconds: float
     env_index: int
     mean_return: float
+    values: dict[str, float] = {}  # noqa: RUF012  never changed; of `telemetry.metrics`, in tables of their own
 
 
 class StoreWriter:
@@ -76,6 +78,7 @@ class StoreWriter:
         db = self.db
         self._clients: dict[str, int] = dict(db.execute("SELECT name, id FROM clients").fetchall())
         self._metrics: dict[str, int] = dict(db.execute("SELECT name, id FROM metrics").fetchall())
+        self._values: dict[str, int] = dict(db.execute("SELECT name, id FROM episode_metrics").fetchall())
         # Number of the last episode's row, 0 before the first.
         self.last_row: int = db.execute("SELECT coalesce(max(row), 0) FROM episodes").fetchone()[0]
         newest = db.execute(
@@ -151,10 +154,26 @@ class StoreWriter:
             " WHERE row > ? ORDER BY row LIMIT ?",
             (row, n),
         )
+        values: defaultdict[int, dict[str, float]] = defaultdict(dict)
+        told = self.db.execute(
+            "SELECT row, name, value FROM episode_metrics CROSS JOIN episode_values ON metric = id"
+            " AND row > ? AND row <= ?",
+            (row, row + n),
+        )
+        for number, name, value in told:
+            values[number][name] = value
         return [
-            EpisodeRecord(row, name, EntryId(*_ENTRY.unpack(entry)), *rest)
+            EpisodeRecord(row, name, EntryId(*_ENTRY.unpack(entry)), *rest)._replace(values=values[row])
             for row, name, entry, *rest in found
         ]
+
+    def last_values(self, metric: str, n: int) -> list[float]:
+        """Return the last `n` values of a configured metric, oldest first."""
+        found = self.db.execute(
+            "SELECT value FROM episode_values WHERE metric = ? ORDER BY row DESC LIMIT ?",
+            (self._values.get(metric, 0), n),
+        )
+        return [value for (value,) in found][::-1]
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
@@ -179,7 +198,15 @@ class StoreWriter:
         clients = {name: self._numbered("clients", self._clients, name) for name in names}
         self.db.executemany(
             f"INSERT INTO episodes VALUES ({_MARKS})",
-            ((record[0], clients[record[1]], _ENTRY.pack(*record[2]), *record[3:]) for record in records),
+            ((record[0], clients[record[1]], _ENTRY.pack(*record[2]), *record[3:-1]) for record in records),
+        )
+        self.db.executemany(
+            "INSERT INTO episode_values VALUES (?, ?, ?)",
+            (
+                (self._numbered("episode_metrics", self._values, name), record.row, value)
+                for record in records
+                for name, value in record.values.items()
+            ),
         )
         self.last_row = records[-1].row
         for record in records:

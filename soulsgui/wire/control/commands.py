@@ -918,6 +918,14 @@ COMMANDS: dict[str, Command] = {
             typed="hyper undo",
         ),
         Command("config.save", ConfigSaveParams, "write the user's config.yaml", results.SavedConfig),
+        Command(
+            "alerts.test",
+            Empty,
+            "send an alert to the webhook now",
+            results.AlertSent,
+            "Answered when it was taken.",
+            typed="alerts test",
+        ),
         Command("config.presets", Empty, "list the shipped presets", results.PresetList, reads=True),
         Command("clients.pause", ClientPauseParams, "let a client wait", roles=_BOTH, typed="clients pause"),
         Command(

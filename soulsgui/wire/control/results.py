@@ -344,6 +344,13 @@ class LogLines(Message):
     first: int
 
 
+class AlertSent(Message):
+    """An alert was taken: by which host, with which HTTP status."""
+
+    place: str
+    status: int
+
+
 class EventList(Message):
     """Events, oldest first."""
 
@@ -370,6 +377,7 @@ class History(Message):
         high: Greatest value in it.
         count: Rows in it; 1 where the rows came one by one.
         overwritten: Whether a later attempt went back before the last row.
+        of_episodes: Whether the metric is one of episodes, as those of `telemetry.metrics` are.
     """
 
     run_id: str
@@ -388,6 +396,7 @@ class History(Message):
     overwritten: list[bool] = Field(default_factory=list)
     attempts: list[AttemptStart] = Field(default_factory=list)
     metrics: list[str] = Field(default_factory=list)
+    of_episodes: bool = False
 
 
 class ConfigValues(Message):

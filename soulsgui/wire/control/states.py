@@ -249,11 +249,15 @@ class Numbered(Message):
     time: Moment
 
 
+Topic = Literal["", "goal", "no_progress", "client_lost", "disk_low", "divergence", "given_up", "test"]
+
+
 class Event(Numbered):
     """Something worth knowing tomorrow morning: what, why, and what to do.
 
     Attributes:
         service: The service it is about, whose log at `time` tells more; may be empty.
+        topic: What alerts know it by (`alerts.on`); empty for what is no alert.
     """
 
     level: Literal["info", "warning", "error"]
@@ -262,6 +266,7 @@ class Event(Numbered):
     remedy: str = ""
     service: str = ""
     run_id: str = ""
+    topic: Topic = ""
 
 
 class AuditEntry(Numbered):

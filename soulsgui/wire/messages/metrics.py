@@ -34,6 +34,7 @@ class EpisodeRows(Message):
         length: Steps.
         model_id: Weights in use at its end.
         mean_return: Mean return over the last `stop.window` episodes, up to it.
+        values: Columns of `telemetry.metrics`, by name; None where an episode has none.
     """
 
     kind: Literal["episodes"] = "episodes"
@@ -48,6 +49,7 @@ class EpisodeRows(Message):
     length: list[int]
     model_id: list[int]
     mean_return: list[float]
+    values: dict[str, list[float | None]] = Field(default_factory=dict)
 
 
 EVALUATION_PREFIX = "evaluation_"
@@ -163,6 +165,21 @@ class AttemptRow(_Point):
     passed_over: str = ""
 
 
+RESOURCE_PREFIX = "resource_"
+"""Beginning of the name of everything that a `ResourceRow` tells, and of no other metric."""
+
+
+class ResourceRow(_Point):
+    """What the processes of a run used at a moment, written by the runner.
+
+    Attributes:
+        values: By name: bytes, bytes a second, or percent of a core (of a service) or of all (of a machine).
+    """
+
+    kind: Literal["resources"] = "resources"
+    values: dict[str, float]
+
+
 class AttemptStart(Message):
     """Where an attempt begins on the axes."""
 
@@ -181,7 +198,9 @@ class CheckpointRow(_Point):
     path: str = ""
 
 
-Row = Annotated[EpisodeRows | UpdateRow | AttemptRow | CheckpointRow, Field(discriminator="kind")]
+Row = Annotated[
+    EpisodeRows | UpdateRow | AttemptRow | CheckpointRow | ResourceRow, Field(discriminator="kind")
+]
 _ROW: TypeAdapter[Row] = TypeAdapter(Row, config=ConfigDict(defer_build=True))
 
 

@@ -156,6 +156,7 @@ class Episode(Message):
         greedy: Whether it is part of an evaluation that the client was asked for (`session.GreedyOrder`): it
             counts as that, and is no episode of the training.
         cut: Whether a greedy one did not end and was cut after `evaluation.max_steps`.
+        metrics: What `telemetry.metrics` asks for, as far as the environment told it.
     """
 
     run_id: str
@@ -169,6 +170,7 @@ class Episode(Message):
     seconds: float
     greedy: bool = False
     cut: bool = False
+    metrics: dict[str, float] = Field(default_factory=dict)
 
 
 LINE_FIELD = b"line"
