@@ -10,22 +10,23 @@ from typing import Any
 
 from soulsgui.cli.output import agrees, answer, folders_of, say, show_progress
 from soulsgui.cli.parser import Arguments
-from soulsgui.config.layers import combine, defaults_layer, layers_of, load_run_settings
-from soulsgui.config.parsing import Layer, layer_of_tree, parse_assignments
+from soulsgui.cli.remote import overrides_of, runner_of, typed, wait_for
+from soulsgui.config.layers import combine, layers_of
+from soulsgui.config.parsing import parse_assignments
 from soulsgui.config.paths import RunFolder
 from soulsgui.config.schema import Settings
 from soulsgui.environments.spaces import report_lines
 from soulsgui.errors import CheckpointError, ProcessFault, UsageError, printable
 from soulsgui.runner.run.agreed import AgreedRuns, RunNotAgreedError
+from soulsgui.runner.run.evaluations import BEST, checkpoint_path, settings_to_play
 from soulsgui.runner.run.library import LATEST, Library
 from soulsgui.runner.run.start import examine
 from soulsgui.runner.status_text import count_words
 from soulsgui.system import kill_descendants
-from soulsgui.wire.control import CheckpointInfo
-from soulsgui.wire.manifest import CONFIG, MANIFEST, Manifest, read_manifest, verify
+from soulsgui.wire.api_client import CommandFailedError
+from soulsgui.wire.control import Job
+from soulsgui.wire.manifest import MANIFEST, Manifest, read_manifest
 from soulsgui.wire.messages.server_config import algorithm_name
-
-BEST = "best"
 
 _ANY = RunFolder(Path())
 
@@ -109,7 +110,7 @@ def find_checkpoint(library: Library, name: str) -> Path:
     if (path / MANIFEST).exists():
         return path.absolute()
     if path.is_dir() and RunFolder(path.absolute()).run.exists():
-        return _newest(library, RunFolder(path.absolute()))
+        return checkpoint_path(library, RunFolder(path.absolute()), "")
     inside = sorted(one.parent.name for one in path.glob(f"*/{MANIFEST}")) if path.is_dir() else []
     if inside:
         raise CheckpointError(
@@ -120,27 +121,12 @@ def find_checkpoint(library: Library, name: str) -> Path:
     if name == BEST or run in _FOLDERS:
         run, slash, checkpoint = LATEST, "/", name
     folder = library.find(run)
-    if not slash:
-        return _newest(library, folder)
-    wanted = folder.best_model.name if checkpoint == BEST else checkpoint
-    return Path(library.checkpoints.get(folder, wanted).path)
-
-
-def _newest(library: Library, run: RunFolder) -> Path:
-    """Return the newest whole checkpoint of a run; the best model only where there is nothing else."""
-    found: list[CheckpointInfo] = library.checkpoints.list(run)
-    whole = [info for info in found if info.valid]
-    if not whole:
-        why = f"none of its checkpoints is whole: {found[0].error}" if found else "it has no checkpoint yet"
-        raise CheckpointError(f"Run {run.run_id} can't be evaluated: {why}.", "See: soulsgui runs list")
-    return Path(max(whole, key=lambda info: (info.attempt, info.updates, info.created)).path)
+    return checkpoint_path(library, folder, checkpoint if slash else "")
 
 
 def _agreed_settings(agreed: AgreedRuns, path: Path, info: Manifest, arguments: Arguments) -> Settings:
     """Return the settings to play with, once somebody has agreed to what they have executed."""
-    below = _settings_of(path, info)
-    settings = combine([below, parse_assignments(arguments.assignments)])
-    asks = agreed.asks(combine([below]), settings)
+    settings, asks = settings_to_play(agreed, path, info, parse_assignments(arguments.assignments))
     if asks is not None and not arguments.trust:
         error = RunNotAgreedError(f"The checkpoint {path}", asks)
         if arguments.as_json or not agrees(error):
@@ -150,18 +136,32 @@ def _agreed_settings(agreed: AgreedRuns, path: Path, info: Manifest, arguments: 
     return settings
 
 
-def _settings_of(path: Path, info: Manifest) -> Layer:
-    """Return the settings of a checkpoint: its own; of an older one, those of the run it stands with."""
-    if CONFIG in info.files:
-        own: Path | None = path / CONFIG
-        verify(path, info.model_copy(update={"files": {CONFIG: info.files[CONFIG]}}))
-    else:
-        above = (RunFolder(folder).config for folder in (path.parent, path.parent.parent))
-        own = next((config for config in above if config.exists()), None)
-    if own is not None:
-        return layer_of_tree(load_run_settings(own).model_dump(mode="json"), own.name)
-    shipped = defaults_layer()
-    return Layer(shipped.source, shipped.values | {"env.id": info.env_id})
+def on_server(arguments: Arguments) -> int:
+    """`checkpoints evaluate`: the server plays, beside its run, and sends the video."""
+    target = Path(arguments.video).absolute() if arguments.video else None
+    if target is not None and target.suffix.lower() not in (".mp4", ".gif"):
+        raise UsageError(f"{target.name}: a video's name should end with .mp4 or .gif.")
+    runner = runner_of(arguments)
+    params = typed(arguments, "checkpoint.evaluate")
+    params |= {"overrides": overrides_of(arguments), "video": target.suffix.lower()[1:] if target else ""}
+
+    def play(trust: str) -> Job:
+        job = runner.command("checkpoint.evaluate", params | {"trust": trust or params["trust"]})
+        return wait_for(runner, Job.model_validate(job))
+
+    try:
+        job = play("")
+    except CommandFailedError as error:
+        if arguments.as_json or not (digest := agrees(error)):
+            raise
+        job = play(digest)
+    report, notes = job.result, list(job.result["notes"])
+    if target is not None:
+        with target.open("wb") as file:
+            file.writelines(runner.fetch(job.files[0].id))
+        report["video"] = str(target)
+        notes.append(f"video: {target}")
+    return answer(arguments, report, _words(report, *notes))
 
 
 def _words(report: dict[str, Any], *notes: str) -> str:

@@ -14,6 +14,7 @@ from soulsgui.cli.declaring import (
     flag,
     of_the_api,
     option,
+    typed_arguments,
     word,
 )
 
@@ -205,6 +206,20 @@ _DECLARED = (
         "evaluate best --episodes 1 --video best.mp4",
         "evaluate 2026-11-20_10-00-00_first/best",
     ),
+    Declared(
+        "checkpoints evaluate",
+        "evaluation:on_server",
+        "let the server play episodes with a checkpoint, or with the weights it trains, beside its run",
+        [
+            *typed_arguments("checkpoint.evaluate"),
+            *((name, _ARGUMENTS[name]) for name in ("--video", "--json")),
+        ],
+        [
+            "checkpoints evaluate best --episodes 100",
+            "checkpoints evaluate newest --episodes 1 --video now.mp4",
+            "checkpoints evaluate --set env.kwargs={gravity: -5.0}",
+        ],
+    ),
     _declare("runs list", "local:runs", "list the runs", "--json"),
     _declare(
         "config show",
@@ -300,6 +315,7 @@ _DECLARED = (
     _declare("probe", "roles:probe", "examine an environment", hidden=True),
     _declare("worker", "roles:worker", "step environments for a client", hidden=True, is_service=True),
     _declare("learner", "roles:learner", "compute gradients for a trainer", hidden=True, is_service=True),
+    _declare("evaluation", "roles:evaluation", "play for a runner", hidden=True, is_service=True),
     _declare(
         "job",
         "roles:job",

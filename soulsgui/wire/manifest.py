@@ -19,7 +19,7 @@ CONFIG = "config.json"  # the configuration it was saved under; not in those of 
 MEMORY = "memory.safetensors"  # the replay memory, in checkpoints that were asked to hold it
 NOTE = "note.txt"  # what the user says of a checkpoint; it may change, so it has no hash
 
-CheckpointKind = Literal["current", "best", "manual"]
+CheckpointKind = Literal["current", "best", "manual", "watched"]
 ScoredBy = Literal["", "training", "evaluation"]
 """What the score of a checkpoint is the mean return of: the last training episodes, or one evaluation."""
 

@@ -13,6 +13,7 @@ from soulsgui.runner.api.server import Check, Handler
 from soulsgui.runner.refusal import Refused, no_run
 from soulsgui.runner.run.agreed import AgreedRuns
 from soulsgui.runner.run.checkpoints import Checkpoints
+from soulsgui.runner.run.evaluations import evaluate
 from soulsgui.runner.run.library import log_lines, log_paths, refuse_unknown
 from soulsgui.runner.run.start import refuse_reached, refuse_without_torch, resumption
 from soulsgui.runner.server.bus import ANSWER_LIMIT_S
@@ -308,6 +309,7 @@ HANDLERS: dict[str, Handler] = {
     "history.audit": audit,
     "checkpoint.list": _list_checkpoints,
     "checkpoint.edit": _edit_checkpoint,
+    "checkpoint.evaluate": evaluate,
     "checkpoint.verify": _verify_checkpoints,
     "job.list": _list_jobs,
     "job.cancel": _cancel_job,
