@@ -4,6 +4,7 @@ import asyncio
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,6 @@ from soulsgui.config.parsing import Layer, layer_of_tree
 from soulsgui.config.paths import RunFolder
 from soulsgui.config.schema import Settings
 from soulsgui.errors import CheckpointError
-from soulsgui.modes.video import check_video, video_suffix
 from soulsgui.process import own_command
 from soulsgui.runner.refusal import Refused
 from soulsgui.runner.run.agreed import AgreedRuns, RunNotAgreedError
@@ -38,9 +38,8 @@ async def evaluate(
 ) -> control.Evaluated:
     """Play weights of a run as a job, and return what its episodes gave."""
     run = runner.library.find(params.run)
-    suffix = "" if not params.video else video_suffix() if params.video == "any" else f".{params.video}"
-    if suffix:
-        check_video(f"video{suffix}")
+    best_kind = "gif" if find_spec("av") is None else "mp4"  # what can't be made, the process says
+    suffix = params.video and f".{best_kind if params.video == 'any' else params.video}"
     if params.model_id is None and params.checkpoint != control.NEWEST:
         path = await asyncio.to_thread(checkpoint_path, runner.library, run, params.checkpoint)
         return await _play(runner, params, job, path, suffix)
