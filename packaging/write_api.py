@@ -36,6 +36,8 @@ of the commands.
 - `GET /v1/files/ID` sends a file that a job made; `POST /v1/files` takes one, for commands that ask for the
   id of a file, and answers `StoredFile`.
 - `WS /v1/feed?cursor=N` sends what came after cursor N where it is still held, else a snapshot first.
+  Whoever sends a `Watch` there is sent pictures of that job (`checkpoint.evaluate` with `frames`) as well: at
+  most 30 a second, and the newest alone where it takes them more slowly.
 
 """
 _ROLES = {"server": "server", "client": "client mode"}
@@ -53,7 +55,7 @@ def page() -> str:
             parts.append(f"\n## {group}\n")
         parts.append(_command(command, told))
     parts.append("\n## What is answered\n")
-    for kind in (control.Status, control.Job, control.FeedMessage):
+    for kind in (control.Status, control.Job, control.FeedMessage, control.Watch):
         _note(kind, told)
     parts += [_kind(name, kind) for name, kind in sorted(told.items())]
     return "".join(parts)

@@ -190,11 +190,14 @@ def leave(code: int) -> NoReturn:
 
 
 @contextlib.contextmanager
-def asked() -> Iterator[tuple[dict[str, Any], Callable[[dict[str, Any]], None]]]:
+def asked(
+    heard: Callable[[dict[str, Any]], None] = lambda _: None,
+) -> Iterator[tuple[dict[str, Any], Callable[[dict[str, Any]], None]]]:
     """Return what standard input asks this process for, and how it answers: a line of JSON a message.
 
     Whoever asked reads standard output alone, so nothing else is written there. When nobody is there any
-    more who would hear it, the process ends, whatever it does.
+    more who would hear it, the process ends, whatever it does. `heard` is told by a thread of what else it
+    is told.
     """
     # Without a buffer: its lock, held by a thread that waits, would be in the way at the end.
     source = os.fdopen(os.dup(sys.stdin.fileno()), "rb", buffering=0)
@@ -208,12 +211,15 @@ def asked() -> Iterator[tuple[dict[str, Any], Callable[[dict[str, Any]], None]]]
             output.flush()
 
         request = json.loads(source.readline())
-        threading.Thread(target=_end_with, args=(source,), name="end with who asks", daemon=True).start()
+        threading.Thread(
+            target=_end_with, args=(source, heard), name="end with who asks", daemon=True
+        ).start()
         yield request, send
 
 
-def _end_with(source: IO[bytes]) -> None:
-    source.read()
+def _end_with(source: IO[bytes], heard: Callable[[dict[str, Any]], None]) -> None:
+    for line in source:
+        heard(json.loads(line))
     kill_descendants()
     os._exit(1)
 

@@ -51,7 +51,7 @@ from tests.runner.fake_program import save
 from tests.runner.joining import SECRET, invitation_to
 from tests.states import checkpoint
 
-HIDDEN = ("probe", "worker", "learner", "job")
+HIDDEN = ("probe", "evaluation", "worker", "learner", "job")
 
 INVITED = invitation_to(("127.0.0.1", 1))
 """An invitation of gamer to a server that nobody runs."""

@@ -64,6 +64,11 @@ class Declared:
     more: Mapping[str, Any] = field(default_factory=dict)  # attributes of its `Arguments`
 
 
+def typed_arguments(name: str) -> Iterator[Argument]:
+    """Yield what is typed of a command of the API's table."""
+    yield from _arguments(COMMANDS[name])
+
+
 def of_the_api(begins: Sequence[Argument] = ()) -> Iterator[Declared]:
     """Yield the typed commands of the API's table; those that begin a run take `begins` as well."""
     for command in COMMANDS.values():
@@ -92,7 +97,7 @@ def _arguments(command: Command) -> Iterator[Argument]:
             told["help"] += f"; default: {typed.default}"
             told["default"] = known.default if typed.implied is None else typed.implied
         if typed.word:
-            told |= {"metavar": typed.word, "type": int if known.annotation is int else str}
+            told |= {"metavar": typed.word, "type": int if known.annotation in (int, int | None) else str}
             told |= {"nargs": "+"} if known.annotation == list[str] else {}
         else:
             told |= {"action": "store_const", "const": typed.given or True}

@@ -10,18 +10,21 @@ from typing import Any
 
 from soulsgui.cli.output import agrees, answer, folders_of, say, show_progress
 from soulsgui.cli.parser import Arguments
-from soulsgui.config.layers import combine, defaults_layer, layers_of, load_run_settings
-from soulsgui.config.parsing import Layer, layer_of_tree, parse_assignments
-from soulsgui.config.paths import RunFolder
+from soulsgui.cli.remote import overrides_of, runner_of, typed, wait_for
+from soulsgui.config.layers import combine, layers_of
+from soulsgui.config.parsing import parse_assignments
 from soulsgui.config.schema import Settings
 from soulsgui.environments.spaces import report_lines
 from soulsgui.errors import CheckpointError, ProcessFault, UsageError
 from soulsgui.runner.run.agreed import AgreedRuns, RunNotAgreedError
+from soulsgui.runner.run.evaluations import settings_to_play
 from soulsgui.runner.run.library import Library, find_checkpoint
 from soulsgui.runner.run.start import examine
 from soulsgui.runner.status_text import count_words
 from soulsgui.system import kill_descendants
-from soulsgui.wire.manifest import CONFIG, Manifest, read_manifest, verify
+from soulsgui.wire.api_client import CommandFailedError
+from soulsgui.wire.control import Job
+from soulsgui.wire.manifest import Manifest, read_manifest
 from soulsgui.wire.messages.server_config import algorithm_name
 
 _MOST_EPISODES = 1_000_000
@@ -90,9 +93,7 @@ class _Progress:
 
 def _agreed_settings(agreed: AgreedRuns, path: Path, info: Manifest, arguments: Arguments) -> Settings:
     """Return the settings to play with, once somebody has agreed to what they have executed."""
-    below = _settings_of(path, info)
-    settings = combine([below, parse_assignments(arguments.assignments)])
-    asks = agreed.asks(combine([below]), settings)
+    settings, asks = settings_to_play(agreed, path, info, parse_assignments(arguments.assignments))
     if asks is not None and not arguments.trust:
         error = RunNotAgreedError(f"The checkpoint {path}", asks)
         if arguments.as_json or not agrees(error):
@@ -102,18 +103,32 @@ def _agreed_settings(agreed: AgreedRuns, path: Path, info: Manifest, arguments: 
     return settings
 
 
-def _settings_of(path: Path, info: Manifest) -> Layer:
-    """Return the settings of a checkpoint: its own; of an older one, those of the run it stands with."""
-    if CONFIG in info.files:
-        own: Path | None = path / CONFIG
-        verify(path, info.model_copy(update={"files": {CONFIG: info.files[CONFIG]}}))
-    else:
-        above = (RunFolder(folder).config for folder in (path.parent, path.parent.parent))
-        own = next((config for config in above if config.exists()), None)
-    if own is not None:
-        return layer_of_tree(load_run_settings(own).model_dump(mode="json"), own.name)
-    shipped = defaults_layer()
-    return Layer(shipped.source, shipped.values | {"env.id": info.env_id})
+def on_server(arguments: Arguments) -> int:
+    """`checkpoints evaluate`: the server plays, beside its run, and sends the video."""
+    target = Path(arguments.video).absolute() if arguments.video else None
+    if target is not None and target.suffix.lower() not in (".mp4", ".gif"):
+        raise UsageError(f"{target.name}: a video's name should end with .mp4 or .gif.")
+    runner = runner_of(arguments)
+    params = typed(arguments, "checkpoint.evaluate")
+    params |= {"overrides": overrides_of(arguments), "video": target.suffix.lower()[1:] if target else ""}
+
+    def play(trust: str) -> Job:
+        job = runner.command("checkpoint.evaluate", params | {"trust": trust or params["trust"]})
+        return wait_for(runner, Job.model_validate(job))
+
+    try:
+        job = play("")
+    except CommandFailedError as error:
+        if arguments.as_json or not (digest := agrees(error)):
+            raise
+        job = play(digest)
+    report, notes = job.result, list(job.result["notes"])
+    if target is not None:
+        with target.open("wb") as file:
+            file.writelines(runner.fetch(job.files[0].id))
+        report["video"] = str(target)
+        notes.append(f"video: {target}")
+    return answer(arguments, report, _words(report, *notes))
 
 
 def _words(report: dict[str, Any], *notes: str) -> str:

@@ -14,6 +14,7 @@ from soulsgui.cli.declaring import (
     flag,
     of_the_api,
     option,
+    typed_arguments,
     word,
 )
 from soulsgui.wire.control.results import SCORES
@@ -36,7 +37,17 @@ class Arguments(argparse.Namespace):
 
 GROUPS = {
     "run a server": ("gui", "serve", "shutdown", "invite", "revoke", "config"),
-    "watch and steer": ("status", "run", "hyper", "quicksave", "runs", "checkpoints", "jobs", "clients", "alerts"),
+    "watch and steer": (
+        "status",
+        "run",
+        "hyper",
+        "quicksave",
+        "runs",
+        "checkpoints",
+        "jobs",
+        "clients",
+        "alerts",
+    ),
     "compare and search": ("experiments", "sweep"),
     "look back": ("logs", "events", "audit"),
     "help a server": ("join", "client"),
@@ -266,6 +277,20 @@ _DECLARED = (
         "evaluate best --episodes 1 --video best.mp4",
         "evaluate 2026-11-20_10-00-00_first/best",
     ),
+    Declared(
+        "checkpoints evaluate",
+        "evaluation:on_server",
+        "let the server play episodes with a checkpoint, or with the weights it trains, beside its run",
+        [
+            *typed_arguments("checkpoint.evaluate"),
+            *((name, _ARGUMENTS[name]) for name in ("--video", "--json")),
+        ],
+        [
+            "checkpoints evaluate best --episodes 100",
+            "checkpoints evaluate newest --episodes 1 --video now.mp4",
+            "checkpoints evaluate --set env.kwargs={gravity: -5.0}",
+        ],
+    ),
     _declare("runs list", "local:runs", "list the runs", "--json"),
     _declare("experiments list", "experiments:listing", "list the experiments", "--score --json"),
     _declare(
@@ -416,6 +441,7 @@ _DECLARED = (
     _declare("probe", "roles:probe", "examine an environment", hidden=True),
     _declare("worker", "roles:worker", "step environments for a client", hidden=True, is_service=True),
     _declare("learner", "roles:learner", "compute gradients for a trainer", hidden=True, is_service=True),
+    _declare("evaluation", "roles:evaluation", "play for a runner", hidden=True, is_service=True),
     _declare(
         "job",
         "roles:job",

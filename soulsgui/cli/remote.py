@@ -155,7 +155,7 @@ def call(arguments: Arguments) -> int:
 def plain(arguments: Arguments) -> int:
     """Run a command of the API's table with typed parameters and print its result."""
     runner = runner_of(arguments)
-    params = _typed(arguments)
+    params = typed(arguments, arguments.command)
     if params.get("client"):
         # Names are unambiguous: the runner lets no client be called as another one, or by another one's id.
         ids = {one[name]: one["id"] for name in ("name", "id") for one in runner.status()["clients"]}
@@ -219,9 +219,9 @@ def wait_for(runner: RunnerClient, job: Job) -> Job:
     return job
 
 
-def _typed(arguments: Arguments) -> dict[str, Any]:
+def typed(arguments: Arguments, command: str) -> dict[str, Any]:
     """Return the parameters that were typed; a number that is out of bounds means the nearest one within."""
-    params = COMMANDS[arguments.command].params
+    params = COMMANDS[command].params
     found = {name: getattr(arguments, name) for name, _ in typed_params(params)}
     for name, value in found.items():
         if isinstance(value, int):
@@ -236,8 +236,8 @@ def begin(arguments: Arguments) -> int:
     runner, command = runner_of(arguments), arguments.command
     done = "resumed {run_id} ({run_dir})" if command == "run.resume" else "started {run_id} ({run_dir})"
     try:
-        overrides = _overrides(arguments)
-        params = _typed(arguments) | {"overrides": overrides}
+        overrides = overrides_of(arguments)
+        params = typed(arguments, arguments.command) | {"overrides": overrides}
         try:
             result = runner.command(command, params)
         except CommandFailedError as error:
@@ -265,7 +265,7 @@ def begin(arguments: Arguments) -> int:
         why = run["error"] if run["id"] == begun else ""
         raise SoulsGuiError(f"{begun} did not start. {why}".rstrip(), "See what happened: soulsgui events")
     say(done.format(run_id=run["id"], run_dir=run["dir"]))
-    warn_without_effect(_overrides(arguments), lambda: str(run["algorithm"]))
+    warn_without_effect(overrides_of(arguments), lambda: str(run["algorithm"]))
     return 0
 
 
@@ -300,8 +300,10 @@ def _progress(words: str) -> None:
     say(words, sys.stderr)
 
 
-def _overrides(arguments: Arguments) -> dict[str, Any]:
-    local = {} if arguments.local_clients is None else {"clients.local": arguments.local_clients}
+def overrides_of(arguments: Arguments) -> dict[str, Any]:
+    """Return what was set on the command line, by dotted key."""
+    count = getattr(arguments, "local_clients", None)
+    local = {} if count is None else {"clients.local": count}
     return assigned(arguments.assignments) | local if arguments.assignments else local
 
 

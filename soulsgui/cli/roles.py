@@ -283,6 +283,13 @@ def probe(_arguments: Arguments) -> int:
     return 0
 
 
+def evaluation(_arguments: Arguments) -> int:
+    """`evaluation`: plays a checkpoint, as its standard input asks."""
+    from soulsgui.modes.evaluation_job import run_evaluation_job
+
+    return run_evaluation_job()
+
+
 def worker(_arguments: Arguments) -> int:
     """`worker`: steps some of a client's environments, as its standard input asks."""
     from soulsgui.sampling.workers import run_worker

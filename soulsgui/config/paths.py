@@ -137,6 +137,7 @@ class RunFolder:
     previous = Inside("previous")  # the current ones before it: see `older`
     best_model = Inside("best_model")  # the model with the best score
     evaluated = Inside("evaluated")  # weights that the evaluator found best: one folder per model id
+    watched = Inside("watched")  # weights that are played on request, while they are: a folder each
     manual_saves = Inside("manual_save")  # one folder per quicksave
     history = Inside("history")  # checkpoints of all its length, thinned: one folder per model id
     replay = Inside("replay")  # observations of a replay memory too large for the computer's memory

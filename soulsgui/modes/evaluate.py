@@ -363,19 +363,20 @@ class _Play:
 def _picture(env: Env) -> NDArray[np.uint8]:
     """Return a picture of an environment, `[height, width, 3]`."""
     picture: Any = env.render()
-    shape = getattr(picture, "shape", ())
-    if getattr(picture, "dtype", None) != np.uint8 or len(shape) != 3 or shape[2] != 3:
+    if not isinstance(picture, np.ndarray) or picture.dtype != np.uint8 or picture.shape[2:] != (3,):
         raise TypeError(f"no picture of bytes [height, width, 3] was rendered, but {type(picture).__name__}")
-    if not 0 < min(shape[:2]) <= max(shape[:2]) <= _LARGEST_SIDE:
-        raise ValueError(f"a picture of {shape[1]} x {shape[0]} pixels was rendered")
-    return np.array(picture)
+    height, width, _ = picture.shape
+    if not 0 < min(height, width) <= max(height, width) <= _LARGEST_SIDE:
+        raise ValueError(f"a picture of {width} x {height} pixels was rendered")
+    return picture.copy()
 
 
 def _rate(env: Env) -> float:
     """Return how many steps an environment is shown in a second."""
     told = env.metadata.get("render_fps")
-    known = isinstance(told, int | float) and told >= _LOWEST_RATE
-    return min(float(told), _HIGHEST_RATE) if known else _USUAL_RATE
+    if not isinstance(told, int | float) or not told >= _LOWEST_RATE:
+        return _USUAL_RATE
+    return min(float(told), _HIGHEST_RATE)
 
 
 def _stepped(env: Env, action: Any) -> Any:

@@ -33,11 +33,6 @@ class NoVideoError(SoulsGuiError):
     """What a video, or a picture, would be made with is not installed."""
 
 
-def video_suffix() -> str:
-    """Return which kind of video can be made here, the better one first."""
-    return MP4 if find_spec("av") is not None else GIF
-
-
 def check_video(name: str) -> None:
     """Make sure that a video of this name can be made here, as far as that is known without one."""
     suffix = Path(name).suffix.lower()

@@ -162,6 +162,7 @@ def recover_checkpoints(run: RunFolder) -> None:
     """Put right what a crash left of a save; nobody else may be writing checkpoints of this run."""
     for place in (run.checkpoint, run.best_model, *run.older):
         recover_dir(place)
+    shutil.rmtree(run.watched, ignore_errors=True)
     for folder in (run.root, run.manual_saves, run.history):
         for torn in folder.glob(f".*{_ASIDE}"):
             shutil.rmtree(torn)

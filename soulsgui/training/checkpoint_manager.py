@@ -1,6 +1,7 @@
 """When the trainer's checkpoints are written, in what order, and what is tried again."""
 
 import logging
+import secrets
 import shutil
 import time
 from collections.abc import Callable
@@ -116,6 +117,8 @@ class CheckpointManager:
                 target = self._manual_folder()
             case "history":
                 target = self._run.history / str(checkpoint.info.model_id)
+            case "watched":  # its folder goes with the evaluation that asked for it
+                target = self._run.watched / secrets.token_hex(8)
         self._ordered.add(target)
         write = self._saver.submit(self._write, target, checkpoint, done)
         self._writes = [*(one for one in self._writes if not one.done()), write]
@@ -193,7 +196,8 @@ class CheckpointManager:
             self._owed.pop(target, None)
             if kind == "current":
                 self.last_current = checkpoint.info
-            self._on_saved(checkpoint.info, target)
+            if kind != "watched":
+                self._on_saved(checkpoint.info, target)
             if kind == "history":
                 self._history.thin()
         elif kind == "current" or (kind == "best" and full):  # these are saved again

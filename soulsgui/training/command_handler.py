@@ -110,6 +110,12 @@ class CommandHandler:
         if kind == "best":
             by: ScoredBy = "evaluation" if args.get("scored_by") == "evaluation" else "training"
             checkpoint = trainer.weights_snapshot(int(args["model_id"]), score, by)
+        elif kind == "watched":
+            model_id = args.get("model_id")
+            newest = trainer.training.model_id
+            checkpoint = trainer.weights_snapshot(
+                newest if model_id is None else int(model_id), None, "", kind
+            )
         elif kind == "manual":
             note, buffer = str(args.get("note", "")), args.get("buffer") is True
             checkpoint = trainer.snapshot("manual", score, note, buffer)

@@ -441,22 +441,24 @@ class TrainingNode(ABC):
             training.settings,
         )
 
-    def weights_snapshot(self, model_id: int, score: float | None, scored_by: ScoredBy) -> Checkpoint:
+    def weights_snapshot(
+        self, model_id: int, score: float | None, scored_by: ScoredBy, kind: CheckpointKind = "best"
+    ) -> Checkpoint:
         """Return a checkpoint of weights published a while ago, or written aside by the evaluator."""
         kept = self.attempt.publisher.kept(model_id)
         aside = self.training.folder.evaluated / str(model_id)
         newest = self.training.model_id, self.agent.updates
-        if kept is not None and (model_id, kept.position.update) == newest:
+        if kept is not None and kind == "best" and (model_id, kept.position.update) == newest:
             # The normaliser may have moved since, without an update: what earned the score was published.
             found = replace(self.snapshot("best", score), weights=without_noise(kept.tensors))
         elif kept is not None:
             policy = self.agent.policy_spec()
-            info = self.training.manifest("best", score, kept.position, policy, False)
+            info = self.training.manifest(kind, score, kept.position, policy, False)
             found = Checkpoint(info, without_noise(kept.tensors))
         elif (aside / MANIFEST).exists():
             written = read_checkpoint(aside)
-            best = {"kind": "best", "score": score, "resumable": False}
-            found = Checkpoint(written.info.model_copy(update=best), written.weights)
+            told = {"kind": kind, "score": score, "resumable": False}
+            found = Checkpoint(written.info.model_copy(update=told), written.weights)
         else:
             raise CheckpointError(f"Model {model_id} is gone: only the last ones are kept.")
         info = found.info.model_copy(update={"scored_by": scored_by})

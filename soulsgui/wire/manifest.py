@@ -21,7 +21,7 @@ NOTE = "note.txt"  # what the user says of a checkpoint; it may change, so it ha
 
 PINNED = "pinned"  # an empty file: what stands in the history with it is not thinned away
 
-CheckpointKind = Literal["current", "best", "manual", "history"]
+CheckpointKind = Literal["current", "best", "manual", "history", "watched"]
 ScoredBy = Literal["", "training", "evaluation"]
 """What the score of a checkpoint is the mean return of: the last training episodes, or one evaluation."""
 

@@ -146,9 +146,10 @@ class Program:
             "best": self.run.best_model,
             "current": self.run.checkpoint,
             "manual": self.run.manual_saves / str(time.time_ns()),
+            "watched": self.run.watched / "aside",
         }
         args = command.args
-        save(targets[kind], self.run, kind, self.steps, args.get("model_id", self.tick), args.get("score"))
+        save(targets[kind], self.run, kind, self.steps, args.get("model_id") or self.tick, args.get("score"))
         if args.get("note"):
             (targets[kind] / "note.txt").write_text(args["note"])
         if command.command == "stop":

@@ -1,6 +1,7 @@
 """The feed of a runner: one ring of numbered messages that every window reads at its own pace.
 
 A window that falls behind the ring gets a snapshot instead of what it missed: a slow one costs no memory.
+Pictures of evaluations are not in it: of each job the newest one alone is held, for those who watch it.
 """
 
 import asyncio
@@ -8,6 +9,7 @@ import itertools
 import time
 from collections import deque
 from collections.abc import AsyncGenerator, Callable
+from dataclasses import dataclass
 from typing import Any
 
 from soulsgui.wire import control
@@ -18,6 +20,13 @@ MAX_MESSAGES = 2000
 MAX_BYTES = 8 * 2**20
 _BATCH = 64
 _TOLD = control.StatusChange.model_fields.keys() & control.Status.model_fields.keys()
+
+
+@dataclass
+class Watcher:
+    """One that follows the feed: whose pictures it wants to see, the id of a job, or nothing."""
+
+    job: str = ""
 
 
 class FeedBuffer:
@@ -39,7 +48,25 @@ class FeedBuffer:
         self.cursor = int(time.time() * 1000) * 1000 if first_cursor is None else first_cursor
         self._moved = asyncio.Event()
         self._closed = False
-        self.followers = 0  # How many follow at this moment
+        self._watchers: list[Watcher] = []
+        self._pictures: dict[str, control.Picture] = {}  # the newest one of each job that is watched
+
+    @property
+    def followers(self) -> int:
+        """How many follow at this moment."""
+        return len(self._watchers)
+
+    def watched(self, job: str) -> bool:
+        """Whether anybody wants to see pictures of a job."""
+        return any(one.job == job for one in self._watchers)
+
+    def show(self, job: str, picture: control.Picture | None) -> None:
+        """Show a picture to those who watch a job, in place of the one before; None: it has ended."""
+        if picture is None:
+            self._pictures.pop(job, None)
+        elif self.watched(job):
+            self._pictures[job] = picture
+            self._wake()
 
     def push(self, kind: type[Message], **fields: Any) -> None:
         """Add a message under the next cursor."""
@@ -55,9 +82,10 @@ class FeedBuffer:
         """Whether every message after this cursor is held."""
         return self.cursor - len(self._ring) <= cursor <= self.cursor
 
-    async def follow(self, cursor: int | None) -> AsyncGenerator[str]:
+    async def follow(self, cursor: int | None, watcher: Watcher | None = None) -> AsyncGenerator[str]:
         """Yield what came after a cursor and what comes, until the feed is closed."""
-        self.followers += 1
+        watcher, seen = watcher or Watcher(), None
+        self._watchers.append(watcher)
         try:
             while not self._closed:
                 if cursor is None or not self.holds_after(cursor):
@@ -69,10 +97,15 @@ class FeedBuffer:
                 for text in batch:
                     yield text
                 cursor += len(batch)
-                if not batch:
+                picture = self._pictures.get(watcher.job)
+                if picture is not None and picture is not seen:
+                    seen = picture
+                    yield control.PictureShown(cursor=cursor, job=watcher.job, picture=picture).to_json()
+                elif not batch:
                     await self._moved.wait()
         finally:
-            self.followers -= 1
+            # By identity: equal ones are of others.
+            self._watchers = [one for one in self._watchers if one is not watcher]
 
     def close(self) -> None:
         """End every follower."""

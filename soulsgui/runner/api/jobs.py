@@ -119,11 +119,17 @@ class RunningJob:
             await asyncio.gather(doing, return_exceptions=True)
             raise
 
-    async def in_process(self, argv: Sequence[str], request: dict[str, Any]) -> dict[str, Any]:
+    async def in_process(
+        self,
+        argv: Sequence[str],
+        request: dict[str, Any],
+        reply: Callable[[dict[str, Any]], dict[str, Any]] | None = None,
+    ) -> dict[str, Any]:
         """Do work in a process (`process.asked` is its half); it ends with the job, and with the runner.
 
         It reads the request as a line of JSON, then writes lines: `{"doing", "part"}` any number of times,
-        at last `{"report": ...}` or `{"error": {"message", "remedy"}}`.
+        at last `{"report": ...}` or `{"error": {"message", "remedy"}}`. With `reply` its other messages may
+        be anything; what that returns of each is written to it.
         """
         with tempfile.TemporaryFile() as errors:
             process = await asyncio.create_subprocess_exec(
@@ -146,7 +152,10 @@ class RunningJob:
                         return dict(message["report"])
                     if "error" in message:
                         raise SoulsGuiError(**message["error"])
-                    self.tell(str(message["doing"]), message.get("part"))
+                    if reply is not None:
+                        process.stdin.write(json.dumps(reply(message)).encode() + b"\n")
+                    if reply is None or "doing" in message:
+                        self.tell(str(message["doing"]), message.get("part"))
                 await asyncio.wait({asyncio.ensure_future(process.wait())}, timeout=_EXIT_LIMIT_S)
             finally:
                 if process.returncode is None:

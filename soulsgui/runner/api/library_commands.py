@@ -13,6 +13,7 @@ from soulsgui.runner.api.run_commands import check_redis, check_trainer
 from soulsgui.runner.api.server import Check, Handler
 from soulsgui.runner.refusal import Refused
 from soulsgui.runner.run.checkpoints import Checkpoints
+from soulsgui.runner.run.evaluations import evaluate
 from soulsgui.runner.run.start import refuse_reached, refuse_without_torch
 from soulsgui.system import read_small
 from soulsgui.wire import control
@@ -196,6 +197,7 @@ HANDLERS: dict[str, Handler] = {
     "checkpoint.verify": _verify_checkpoints,
     "checkpoint.load": _load_checkpoint,
     "checkpoint.edit": _edit_checkpoint,
+    "checkpoint.evaluate": evaluate,
     "checkpoint.export": _export_checkpoint,
     "checkpoint.trash": _trash_checkpoint,
     "checkpoint.restore": _restore_checkpoint,

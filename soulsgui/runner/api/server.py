@@ -15,6 +15,7 @@ from aiohttp.http import HttpProcessingError
 from pydantic import ValidationError
 
 from soulsgui.errors import NotAllowedError, SoulsGuiError
+from soulsgui.runner.api.feed import Watcher
 from soulsgui.runner.refusal import Result, as_api_error, bad_parameters, unknown_command
 from soulsgui.system import free_port, who_connects, who_listens, why_no_commands
 from soulsgui.wire import control
@@ -31,6 +32,7 @@ HOST = "127.0.0.1"
 _MAX_BODY_BYTES = 4 * 2**20
 _HEARTBEAT_S = 20.0
 _CURSOR_DIGITS = 20
+_LONGEST_WISH_BYTES = 4096
 _BAD_AGAIN_S = 60.0
 _STRANGER_S = 5.0  # a connection shows the token within this
 _MOST_STRANGERS = 100
@@ -219,22 +221,26 @@ class ControlServer:
         text = request.query.get("cursor", "")
         # Whatever was never a cursor of ours begins with a snapshot, as one that is no longer held does.
         ours = text.isascii() and text.isdigit() and len(text) <= _CURSOR_DIGITS
-        socket = web.WebSocketResponse(heartbeat=_HEARTBEAT_S, compress=False)
+        socket = web.WebSocketResponse(
+            heartbeat=_HEARTBEAT_S, compress=False, max_msg_size=_LONGEST_WISH_BYTES
+        )
         await socket.prepare(request)
-        sending = asyncio.create_task(self._send(socket, int(text) if ours else None))
+        watcher = Watcher()
+        sending = asyncio.create_task(self._send(socket, int(text) if ours else None, watcher))
         try:
-            async for received in socket:
-                # Nothing is expected of the other side; reading notices its end.
+            async for received in socket:  # reading notices its end, too
                 if received.type == WSMsgType.ERROR:
                     break
+                if received.type == WSMsgType.TEXT and (wish := control.Watch.read(received.data)):
+                    watcher.job = wish.watch
         finally:
             sending.cancel()
             await asyncio.gather(sending, return_exceptions=True)
         return socket
 
-    async def _send(self, socket: web.WebSocketResponse, cursor: int | None) -> None:
+    async def _send(self, socket: web.WebSocketResponse, cursor: int | None, watcher: Watcher) -> None:
         try:
-            async with aclosing(self._runner.feed.follow(cursor)) as texts:
+            async with aclosing(self._runner.feed.follow(cursor, watcher)) as texts:
                 async for text in texts:
                     await socket.send_str(text)
             await socket.close()

@@ -209,7 +209,7 @@ def find_checkpoint(library: Library, name: str) -> Path:
     if (path / MANIFEST).exists():
         return path.absolute()
     if path.is_dir() and RunFolder(path.absolute()).run.exists():
-        return _newest(library, RunFolder(path.absolute()))
+        return checkpoint_path(library, RunFolder(path.absolute()), "")
     inside = sorted(one.parent.name for one in path.glob(f"*/{MANIFEST}")) if path.is_dir() else []
     if inside:
         raise CheckpointError(
@@ -220,14 +220,17 @@ def find_checkpoint(library: Library, name: str) -> Path:
     if name == BEST or run in _FOLDERS:
         run, slash, checkpoint = LATEST, "/", name
     folder = library.find(run)
-    if not slash:
-        return _newest(library, folder)
-    wanted = folder.best_model.name if checkpoint == BEST else checkpoint
-    return Path(library.checkpoints.get(folder, wanted).path)
+    return checkpoint_path(library, folder, checkpoint if slash else "")
 
 
-def _newest(library: Library, run: RunFolder) -> Path:
-    """Return the newest whole checkpoint of a run; the best model only where there is nothing else."""
+def checkpoint_path(library: Library, run: RunFolder, checkpoint: str) -> Path:
+    """Return the folder of a checkpoint of a run: by its id, `best`, or empty for the newest whole one.
+
+    The best model is the newest one only where there is nothing else.
+    """
+    if checkpoint:
+        wanted = run.best_model.name if checkpoint == BEST else checkpoint
+        return Path(library.checkpoints.get(run, wanted).path)
     found: list[control.CheckpointInfo] = library.checkpoints.list(run)
     whole = [info for info in found if info.valid]
     if not whole:

@@ -327,6 +327,52 @@ class CheckpointEditParams(CheckpointParams):
     )
 
 
+NEWEST = "newest"
+
+
+class CheckpointEvaluateParams(Params):
+    """Which weights play, how, and who sees them."""
+
+    checkpoint: Annotated[
+        str,
+        Typed(
+            "CHECKPOINT",
+            default="the last one saved",
+            help="as `checkpoints list` shows it; best; newest: the weights that are trained at this moment",
+        ),
+    ] = optional(
+        "its path below the run's folder; `best`; empty for the newest; "
+        f"`{NEWEST}` for the weights that the run trains at this moment",
+        "",
+    )
+    run: Annotated[Run, Typed("RUN", "--run", "latest")] = "latest"
+    model_id: Annotated[int | None, Typed("N", "--model", "none")] = optional(
+        "in its place: weights of the run that goes on, of which the trainer holds the last ones", None, ge=0
+    )
+    episodes: Annotated[int, Typed("N", "--episodes", "20")] = optional(
+        "how many are played", 20, ge=1, le=10_000
+    )
+    seed: Annotated[int, Typed("S", "--seed", "0")] = optional(
+        "of the first of them; each further one has the next", 0, ge=0, lt=2**31
+    )
+    stochastic: Annotated[bool, Typed("", "--stochastic", "take the best ones")] = optional(
+        "draw actions from what the policy says", False
+    )
+    overrides: dict[str, Any] = optional(
+        "settings by dotted key, above those of the checkpoint, such as `env.kwargs`", {}
+    )
+    frames: bool = optional(
+        "send pictures to windows that watch the job, and play at the pace of the environment meanwhile",
+        False,
+    )
+    video: Literal["", "mp4", "gif", "any"] = optional(
+        "film all of it, into a file of the job; `any`: as mp4 where that can be made, else as gif", ""
+    )
+    trust: Annotated[str, Typed("", "--trust", "be asked", given=TRUST_ANY, help=_TRUST_HELP)] = optional(
+        "as in `run.resume`", ""
+    )
+
+
 class JobParams(Params):
     """Which job."""
 
@@ -870,6 +916,13 @@ COMMANDS: dict[str, Command] = {
             typed="checkpoints verify",
             reads=True,
             as_json=True,
+        ),
+        Command(
+            "checkpoint.evaluate",
+            CheckpointEvaluateParams,
+            "play episodes with weights of a run, in the background",
+            results.Evaluated,
+            job="waiting for the weights",
         ),
         Command(
             "job.list",

@@ -315,6 +315,39 @@ class CheckpointList(Message):
     checkpoints: list[CheckpointInfo]
 
 
+class Evaluated(Message):
+    """Result of `checkpoint.evaluate`: what the episodes gave, in the order of their seeds.
+
+    Attributes:
+        std_return: Standard deviation of the returns, of these episodes alone (not corrected).
+        cut: How many episodes did not end, and were cut at `max_steps`.
+        notes: What else there is to know, in words.
+    """
+
+    run_id: str
+    checkpoint: str
+    model_id: int
+    updates: int
+    env_steps: int
+    algorithm: str
+    agent: str
+    env_id: str
+    episodes: int
+    seed: int
+    greedy: bool
+    mean_return: float
+    std_return: float
+    min_return: float
+    max_return: float
+    mean_length: float
+    returns: list[float]
+    lengths: list[int]
+    seconds: float
+    cut: int = 0
+    max_steps: int | None = None
+    notes: list[str] = Field(default_factory=list)
+
+
 class JobList(Message):
     """The jobs that go on, and the last ones that ended, the newest first."""
 

@@ -15,6 +15,8 @@ from soulsgui.wire.messages.owner import Held
 from soulsgui.wire.messages.server_config import Execution
 from soulsgui.wire.versions import MissingRequirement
 
+_MOST_NUMBERS = 1024  # of an action, and about actions, that are shown
+
 RunState = Literal[
     "none", "starting", "waiting", "running", "paused", "saving", "finished", "stopped", "frozen", "failed"
 ]
@@ -457,8 +459,64 @@ class JobChange(Message):
     job: Job
 
 
+class Picture(Message):
+    """What is seen of an evaluation before one of its steps, and once an episode has ended.
+
+    Attributes:
+        episode: Its number, from 0.
+        step: How many steps it has made.
+        return_so_far: Sum of their rewards.
+        action: What the policy does now, as numbers; none at the end.
+        says: What the policy says of numbered actions, if there are any; empty at the end.
+        said: That, by action; null where one is not valid.
+        ended: Whether the episode has ended.
+        jpeg: The picture, in Base64.
+    """
+
+    episode: int = Field(ge=0)
+    step: int = Field(ge=0)
+    return_so_far: float
+    action: list[float] = Field(default_factory=list, max_length=_MOST_NUMBERS)
+    says: Literal["", "values", "probabilities"] = ""
+    said: list[float | None] = Field(default_factory=list, max_length=_MOST_NUMBERS)
+    ended: bool = False
+    jpeg: str = Field(max_length=2**20, repr=False)
+
+
+class PictureShown(Message):
+    """A picture of an evaluation, to whoever watches it; of those too many for a window, the newest.
+
+    Attributes:
+        cursor: That of the message before: a picture is not numbered, and not sent again.
+        job: Id of the evaluation's job.
+    """
+
+    type: Literal["picture"] = "picture"
+    cursor: int
+    job: str
+    picture: Picture
+
+
+class Watch(Message):
+    """What a window says to the feed: of which job it wants to see pictures from now on.
+
+    Attributes:
+        watch: Id of the job of an evaluation; empty: of none.
+    """
+
+    watch: str = Field(max_length=64)
+
+
 FeedMessage = Annotated[
-    Snapshot | StatusChange | ClientsChange | RowsChange | EventChange | AuditChange | LogChange | JobChange,
+    Snapshot
+    | StatusChange
+    | ClientsChange
+    | RowsChange
+    | EventChange
+    | AuditChange
+    | LogChange
+    | JobChange
+    | PictureShown,
     Field(discriminator="type"),
 ]
 FEED_MESSAGE: TypeAdapter[FeedMessage] = TypeAdapter(FeedMessage, config=ConfigDict(defer_build=True))

@@ -7,13 +7,14 @@ from typing import Any
 
 import pytest
 
-from soulsgui.runner.api.feed import FeedBuffer, FeedPublisher
+from soulsgui.runner.api.feed import FeedBuffer, FeedPublisher, Watcher
 from soulsgui.wire.control import (
     FEED_MESSAGE,
     ClientStatus,
     Event,
     EventChange,
     FeedMessage,
+    Picture,
     RunStatus,
     ServerStatus,
     ServiceStatus,
@@ -117,3 +118,36 @@ async def test_clients_are_published_as_changes() -> None:
     for second in range(1000):
         publisher.clients([ClientStatus(id="a", name="a", state="lost", age_s=float(second))])
     assert len(target.pushed) < 63
+
+
+def picture(step: int) -> Picture:
+    return Picture(episode=0, step=step, return_so_far=1.0, jpeg="AAAA")
+
+
+async def test_pictures_go_to_who_watches_and_the_newest_alone_to_who_is_slow() -> None:
+    source, watcher = feed(), Watcher()
+    watching, other = source.follow(None, watcher), source.follow(None)
+    await take(watching, 1)
+    await take(other, 1)
+    source.show("j", picture(0))
+    assert not source.watched("j")  # dropped: nobody looks
+    watcher.job = "j"
+    assert source.watched("j")
+    for step in range(1, 100):
+        source.show("j", picture(step))
+    push(source)
+    event, shown = await take(watching, 2)
+    assert (event.cursor, shown.cursor, shown.job, shown.picture.step) == (101, 101, "j", 99)
+    # They are in nobody's way, and never sent again.
+    assert source.holds_after(100)
+    assert (await take(other, 1))[0] == event
+    push(source)
+    assert (await take(watching, 1))[0].cursor == 102
+    source.show("j", picture(100))
+    source.show("j", None)
+    push(source)
+    assert (await take(watching, 1))[0].cursor == 103
+    await watching.aclose()
+    assert not source.watched("j")
+    await other.aclose()
+    assert source.followers == 0

@@ -28,6 +28,7 @@ from soulsgui.wire.control import (
     JobParams,
     LocalClientsParams,
     Params,
+    Picture,
     ServiceStatus,
     Snapshot,
     Status,
@@ -382,3 +383,20 @@ async def test_of_too_many_without_the_token_the_oldest_are_ended(
     assert not any(reader.at_eof() for reader, _ in later)
     for _, writer in (first[0], *later):
         writer.close()
+
+
+async def test_a_window_says_which_job_it_watches(api: Api) -> None:
+    feed = api.fake.feed
+    async with api.web.ws_connect(f"{api.url}/feed") as socket:
+        await socket.receive_json(timeout=LIMIT_S)
+        for nothing in ("{", "[]", '{"watch": 3}', '{"watch": "j"}'):
+            await socket.send_str(nothing)
+        await until(lambda: feed.watched("j"))
+        feed.show("j", Picture(episode=0, step=7, return_so_far=1.5, said=[0.5, None], jpeg="AAAA"))
+        shown = await socket.receive_json(timeout=LIMIT_S)
+        assert (shown["type"], shown["job"], shown["picture"]["said"]) == ("picture", "j", [0.5, None])
+        await socket.send_json({"watch": ""})
+        await until(lambda: not feed.watched("j"))
+        await socket.send_str("x" * 5000)
+        assert (await socket.receive(timeout=LIMIT_S)).type in ENDED
+    await until(lambda: feed.followers == 0)

@@ -1,0 +1,126 @@
+"""The process of an evaluation that was asked of a runner: it plays, shows and films a checkpoint."""
+
+import base64
+import logging
+import math
+import os
+import time
+from collections.abc import Callable
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+from soulsgui.config.schema import Settings
+from soulsgui.errors import ProcessFault, SoulsGuiError
+from soulsgui.modes.evaluate import Frame, evaluate_checkpoint
+from soulsgui.modes.video import Video, check_pictures, check_video, jpeg, video
+from soulsgui.process import asked, setup_logging
+from soulsgui.system import hold_back, kill_descendants
+from soulsgui.wire.manifest import read_manifest
+
+logger = logging.getLogger(__name__)
+
+Send = Callable[[dict[str, Any]], None]
+
+_TELL_EVERY_S = 0.25
+_SHOW_EVERY_S = 1 / 30
+_UNWATCHED_S = 10.0  # without anybody who watches: then it plays as fast as it can
+
+
+def run_evaluation_job() -> int:
+    """Carry out what standard input asks for (`runner.run.evaluations`)."""
+    setup_logging()
+    hold_back(os.getpid())  # whatever trains goes first
+    watched = _Watched()
+    with asked(watched.hear) as (request, send):
+        try:
+            send({"report": _evaluate(request, send, watched)})
+        except SoulsGuiError as error:
+            send({"error": {"message": error.message, "remedy": error.remedy}})
+    return 0
+
+
+class _Watched:
+    """Whether somebody watches, as the runner said last."""
+
+    def __init__(self) -> None:
+        self.now = False
+
+    def hear(self, message: dict[str, Any]) -> None:
+        self.now = message["watched"]
+
+
+def _evaluate(request: dict[str, Any], send: Send, watched: _Watched) -> dict[str, Any]:
+    path, target = Path(request["path"]), Path(request["video"]) if request["video"] else None
+    if target is not None:
+        check_video(target.name)
+    if request["frames"]:
+        check_pictures()
+
+    def end_hanging(fault: ProcessFault) -> None:
+        """End this process, whose main thread is in an environment that does not answer."""
+        logger.error("it was at:\n%s", fault.details)
+        remedy = "Mend it, or give it more time: client.hang_seconds."
+        send({"error": {"message": fault.message, "remedy": remedy}})
+        kill_descendants()
+        os._exit(1)
+
+    progress = _Progress(send, request["episodes"])
+    with nullcontext() if target is None else video(target) as film:
+        show = _Viewer(send, watched, film, request["frames"])
+        found, report = evaluate_checkpoint(
+            path, read_manifest(path), Settings.model_validate(request["settings"]), request["episodes"],
+            request["seed"], request["greedy"], end_hanging, progress,
+            show if request["frames"] or film is not None else None,
+        )  # fmt: skip
+        notes = [found.cut_words, "" if film is None else film.words]
+    return report | {"notes": [note for note in notes if note]}
+
+
+class _Progress:
+    """Tells how far it is, a few times a second; what is answered says whether somebody watches."""
+
+    def __init__(self, send: Send, episodes: int) -> None:
+        self._send, self._episodes = send, episodes
+        self._next = 0.0
+
+    def __call__(self, ended: int, steps: int) -> None:
+        if (now := time.monotonic()) >= self._next:
+            self._next = now + _TELL_EVERY_S
+            doing = f"{ended} of {self._episodes} episodes have ended, {steps:,} steps made"
+            self._send({"doing": doing, "part": ended / self._episodes})
+
+
+class _Viewer:
+    """Shows frames while somebody watches, then at the pace of the environment, and films all of them."""
+
+    def __init__(self, send: Send, watched: _Watched, film: Video | None, shows: bool) -> None:
+        self._send, self._watched, self._film, self._shows = send, watched, film, shows
+        self._watched_at = time.monotonic()
+        self._next_shown = self._next_step = 0.0
+        self._step_s = 0.0
+
+    def __call__(self, make: Callable[[], Frame]) -> None:
+        now = time.monotonic()
+        watched = self._shows and self._watched.now
+        if watched:
+            self._watched_at = now
+        due = watched and now >= self._next_shown
+        if due or self._film is not None or not self._step_s:
+            frame = make()
+            self._step_s = 1 / frame.rate
+            if self._film is not None:
+                self._film.add(frame)
+            if due:
+                self._next_shown = max(self._next_shown + _SHOW_EVERY_S, now)
+                self._send({"picture": _told(frame)})
+        if self._shows and now < self._watched_at + _UNWATCHED_S:
+            self._next_step = max(self._next_step + self._step_s, now)
+            time.sleep(max(0.0, self._next_step - time.monotonic()))
+
+
+def _told(frame: Frame) -> dict[str, Any]:
+    told = {name: getattr(frame, name) for name in ("episode", "step", "return_so_far", "says", "ended")}
+    said = [number if math.isfinite(number) else None for number in frame.said]
+    jpeg_text = base64.b64encode(jpeg(frame.picture)).decode()
+    return told | {"action": frame.action, "said": said, "jpeg": jpeg_text}

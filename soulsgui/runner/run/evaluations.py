@@ -1,0 +1,121 @@
+"""Evaluations that somebody asks for: which weights play by which settings, in a process of its own."""
+
+import asyncio
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from soulsgui.config.layers import combine, defaults_layer, load_run_settings
+from soulsgui.config.parsing import Layer, layer_of_tree
+from soulsgui.config.paths import RunFolder
+from soulsgui.config.schema import Settings
+from soulsgui.process import own_command
+from soulsgui.runner.refusal import Refused
+from soulsgui.runner.run.agreed import AgreedRuns, RunNotAgreedError
+from soulsgui.runner.run.library import checkpoint_path
+from soulsgui.runner.run.start import override_layer
+from soulsgui.runner.server.bus import ANSWER_LIMIT_S
+from soulsgui.wire import control
+from soulsgui.wire.control import ErrorCode
+from soulsgui.wire.keys import TRAINER
+from soulsgui.wire.manifest import CONFIG, Manifest, read_manifest, verify
+from soulsgui.wire.messages.server_config import Execution
+from soulsgui.wire.node_commands import NodeCommand
+
+if TYPE_CHECKING:
+    from soulsgui.runner.api.jobs import RunningJob
+    from soulsgui.runner.app import Runner
+
+
+async def evaluate(
+    runner: "Runner", params: control.CheckpointEvaluateParams, job: "RunningJob"
+) -> control.Evaluated:
+    """Play weights of a run as a job, and return what its episodes gave."""
+    run = runner.library.find(params.run)
+    best_kind = "gif" if find_spec("av") is None else "mp4"  # what can't be made, the process says
+    suffix = params.video and f".{best_kind if params.video == 'any' else params.video}"
+    if params.model_id is None and params.checkpoint != control.NEWEST:
+        path = await asyncio.to_thread(checkpoint_path, runner.library, run, params.checkpoint)
+        return await _play(runner, params, job, path, suffix)
+    if runner.run_manager.run != run or not runner.supervisor.running(TRAINER):
+        raise Refused(
+            ErrorCode.NOT_NOW,
+            f"Nobody trains {run.run_id} at present, so that there are checkpoints of it alone.",
+            f"See which there are: soulsgui checkpoints list {run.run_id}",
+        )
+    args = {"kind": "watched", "model_id": params.model_id}
+    answer = await runner.bus.ask(TRAINER, NodeCommand(command="save", args=args), ANSWER_LIMIT_S)
+    with _removed(run.root / str(answer.result["path"])) as aside:
+        return await _play(runner, params, job, aside, suffix)
+
+
+@contextmanager
+def _removed(path: Path) -> Iterator[Path]:
+    try:
+        yield path
+    finally:
+        shutil.rmtree(path, ignore_errors=True)
+
+
+async def _play(
+    runner: "Runner",
+    params: control.CheckpointEvaluateParams,
+    job: "RunningJob",
+    path: Path,
+    suffix: str,
+) -> control.Evaluated:
+    info = await asyncio.to_thread(read_manifest, path)
+    changes = override_layer(params.overrides)
+    agreed = AgreedRuns(runner.folders)
+    settings, asks = await asyncio.to_thread(settings_to_play, agreed, path, info, changes)
+    if asks is not None and params.trust not in (control.TRUST_ANY, asks.digest):
+        raise RunNotAgreedError(f"The checkpoint {path}", asks)
+    if asks is not None:
+        agreed.agree(settings)
+    request: dict[str, Any] = {
+        "path": str(path),
+        "settings": settings.model_dump(mode="json"),
+        "episodes": params.episodes,
+        "seed": params.seed,
+        "greedy": not params.stochastic,
+        "frames": params.frames,
+        "video": str(job.new_file(f"model-{info.model_id}{suffix}")) if suffix else "",
+    }
+
+    def reply(message: dict[str, Any]) -> dict[str, Any]:
+        if "picture" in message:
+            runner.feed.show(job.id, control.Picture.model_validate(message["picture"]))
+        return {"watched": runner.feed.watched(job.id)}
+
+    try:
+        return control.Evaluated.model_validate(
+            await job.in_process(own_command("evaluation"), request, reply)
+        )
+    finally:
+        runner.feed.show(job.id, None)
+
+
+def settings_to_play(
+    agreed: AgreedRuns, path: Path, info: Manifest, changes: Layer
+) -> tuple[Settings, Execution | None]:
+    """Return the settings to play a checkpoint with, and what is to be agreed to before; None for nothing."""
+    below = _settings_of(path, info)
+    settings = combine([below, changes])
+    return settings, agreed.asks(combine([below]), settings)
+
+
+def _settings_of(path: Path, info: Manifest) -> Layer:
+    """Return the settings of a checkpoint: its own; of an older one, those of the run it stands with."""
+    if CONFIG in info.files:
+        own: Path | None = path / CONFIG
+        verify(path, info.model_copy(update={"files": {CONFIG: info.files[CONFIG]}}))
+    else:
+        above = (RunFolder(folder).config for folder in (path.parent, path.parent.parent))
+        own = next((config for config in above if config.exists()), None)
+    if own is not None:
+        return layer_of_tree(load_run_settings(own).model_dump(mode="json"), own.name)
+    shipped = defaults_layer()
+    return Layer(shipped.source, shipped.values | {"env.id": info.env_id})

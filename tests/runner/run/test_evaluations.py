@@ -1,0 +1,104 @@
+"""Evaluations on request: which weights are played by which settings, and who is asked before."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from soulsgui.config.layers import combine, defaults_layer
+from soulsgui.config.parsing import Layer
+from soulsgui.config.paths import RunFolder
+from soulsgui.errors import CheckpointError, NoCheckpointError
+from soulsgui.runner.app import Runner
+from soulsgui.runner.refusal import Refused
+from soulsgui.runner.run.agreed import RunNotAgreedError
+from soulsgui.runner.run.evaluations import evaluate
+from soulsgui.runner.run.record import RunRecord
+from soulsgui.wire.control import CheckpointEvaluateParams, Evaluated, Picture
+from tests.runner.fake_program import save
+from tests.runner.running import call
+
+REPORT: dict[str, Any] = {
+    "run_id": "r", "checkpoint": "c", "model_id": 3, "updates": 1, "env_steps": 1, "algorithm": "ppo",
+    "agent": "", "env_id": "CartPole-v1", "episodes": 1, "seed": 0, "greedy": True, "mean_return": 1.0,
+    "std_return": 0.0, "min_return": 1.0, "max_return": 1.0, "mean_length": 1.0, "returns": [1.0],
+    "lengths": [1], "seconds": 0.1,
+}  # fmt: skip
+
+
+class Job:
+    """A job whose process tells what it was asked for."""
+
+    id = "job"
+
+    def __init__(self, runner: Runner) -> None:
+        self.runner = runner
+        self.asked: dict[str, Any] = {}
+        self.was_there = False
+        self.answers: list[dict[str, Any]] = []
+
+    def new_file(self, name: str) -> Path:
+        return Path(name)
+
+    async def in_process(self, argv: list[str], request: dict[str, Any], reply: Any) -> dict[str, Any]:
+        self.asked, self.was_there = request, (Path(request["path"]) / "manifest.json").exists()
+        picture = Picture(episode=0, step=0, return_so_far=0.0, jpeg="AAAA").model_dump()
+        self.answers = [reply({"doing": "plays"}), reply({"picture": picture})]
+        return REPORT
+
+
+async def asked(runner: Runner, **params: Any) -> Job:
+    job = Job(runner)
+    told: Any = job
+    assert await evaluate(runner, CheckpointEvaluateParams(**params), told) == Evaluated(**REPORT)
+    return job
+
+
+def a_run(runner: Runner, **settings: Any) -> RunFolder:
+    """A run of the library that nobody trains."""
+    run = runner.library.create("older", 1_000_000.0)
+    runner.library.write_record(run, RunRecord(id=run.run_id, name="older", created=1.0, state="stopped"))
+    values = {"env.id": "CartPole-v1"} | settings
+    runner.library.write_settings(run, combine([defaults_layer(), Layer("test", values)]))
+    save(run.checkpoint, run, "current", 100)
+    return run
+
+
+async def test_weights_that_are_trained_are_written_aside_until_they_were_played(
+    runner: Runner,
+) -> None:
+    begun = await call(runner, "run.start")
+    run = RunFolder(Path(begun["run_dir"]))
+    job = await asked(runner, checkpoint="newest", episodes=3, frames=True)
+    assert (Path(job.asked["path"]).parent, job.was_there) == (run.watched, True)
+    assert not Path(job.asked["path"]).exists()
+    assert (job.asked["episodes"], job.asked["frames"], job.asked["video"]) == (3, True, "")
+    assert job.answers == [{"watched": False}] * 2
+    await asked(runner, model_id=4)
+    await call(runner, "run.stop")
+    with pytest.raises(Refused, match="Nobody trains"):
+        await asked(runner, model_id=4)
+
+
+async def test_checkpoints_are_played_by_their_settings_and_what_is_set_above_them(runner: Runner) -> None:
+    run = a_run(runner)
+    job = await asked(runner, overrides={"env.kwargs": {"sutton_barto_reward": True}}, video="gif", seed=7)
+    assert job.asked["path"] == str(run.checkpoint)
+    assert job.asked["settings"]["env"]["kwargs"] == {"sutton_barto_reward": True}
+    assert (job.asked["seed"], job.asked["video"]) == (7, "model-0.gif")
+    with pytest.raises(NoCheckpointError):
+        await asked(runner, checkpoint="best")
+    (run.checkpoint / "weights.safetensors").write_bytes(b"x")
+    with pytest.raises(CheckpointError, match="none of its checkpoints is whole"):
+        await asked(runner)
+
+
+async def test_what_comes_from_elsewhere_is_played_once_somebody_agrees(runner: Runner) -> None:
+    a_run(runner, **{"env.id": "tests.environments.toys:ToysCounter-v0"})
+    with pytest.raises(RunNotAgreedError) as refused:
+        await asked(runner)
+    with pytest.raises(RunNotAgreedError):
+        await asked(runner, trust="another digest")
+    assert refused.value.asks is not None
+    assert (await asked(runner, trust=refused.value.asks.digest)).was_there
+    assert (await asked(runner)).was_there  # it is remembered
