@@ -23,6 +23,7 @@ _LAST_COLUMN = 24
 _LEAST_COLUMN = 8
 _SMALL_BYTES = 100_000
 _QUEUE_SHOWN = 10
+_LARGE_BYTES = 1e9
 _LARGE_RETURN = 1e9  # clients may tell any
 _MINUTES_FROM_S = 99.95
 _WORTH_TELLING = 0.01
@@ -315,7 +316,9 @@ def return_words(value: float) -> str:
 
 
 def size_words(size_bytes: int) -> str:
-    """Return a size shortly, such as "31.4 KB" and "2.5 MB"."""
+    """Return a size shortly, such as "31.4 KB", "2.5 MB" and "1.2 GB"."""
+    if size_bytes >= _LARGE_BYTES:
+        return f"{size_bytes / 1e9:.1f} GB"
     if size_bytes < _SMALL_BYTES:
         return f"{size_bytes / 1e3:.1f} KB"
     return f"{size_bytes / 1e6:.1f} MB"

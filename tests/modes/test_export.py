@@ -13,6 +13,13 @@ from soulsgui.wire.manifest import Manifest
 from tests.rl.agents.cases import CASES
 
 
+@pytest.fixture(autouse=True)
+def no_monitor(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bars of progress that others show are watched by no thread."""
+    tqdm = pytest.importorskip("tqdm")
+    monkeypatch.setattr(tqdm.tqdm, "monitor_interval", 0)
+
+
 def saved(folder: Path, name: str) -> Path:
     """A checkpoint of an agent that has learned a little."""
     case = CASES[name]

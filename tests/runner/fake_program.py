@@ -91,6 +91,7 @@ class Program:
         goal = json.loads(self.run.config.read_text())["stop"]["env_steps"]
         reader = CommandReader(self.keys, "trainer")
         self.saved, self.paused = None, self.run.paused.exists()
+        self.waits_until, self.why = 0.0, ""
         while not self.stop.wait(PERIOD_S) or (self.run.root / "deaf").exists():
             self.tick += 1
             for command in reader.poll(self.redis):
@@ -108,6 +109,7 @@ class Program:
         says = self.run.root / "says.json"
         more |= json.loads(says.read_text()) if says.exists() else {}
         more |= {"phase": "paused", "detail": "by request"} if self.paused else {"phase": "collecting"}
+        more |= {"phase": "paused", "detail": self.why} if time.monotonic() < self.waits_until else {}
         more |= {"attempt": 1, "model_id": self.tick, "updates": self.tick, "env_steps_per_s": 100.0}
         self.say("trainer", env_steps=self.steps, checkpoint_env_steps=self.saved, **more)
 
@@ -118,6 +120,9 @@ class Program:
     def obey(self, command: NodeCommand) -> NodeAnswer:
         if command.command in ("pause", "continue"):
             self.paused = command.command == "pause"
+            return NodeAnswer(id=command.id, ok=True)
+        if command.command == "wait":
+            self.waits_until, self.why = time.monotonic() + command.args["seconds"], command.args["why"]
             return NodeAnswer(id=command.id, ok=True)
         if command.command in ("rest", "release", "hold"):
             return NodeAnswer(id=command.id, ok=True)

@@ -19,6 +19,7 @@ from soulsgui.runner.refusal import Refused
 from soulsgui.runner.run import manager
 from soulsgui.runner.run.services import RunServices
 from soulsgui.runner.run.start import Told
+from soulsgui.runner.server import disk_guard
 from soulsgui.runner.server.reader import Turn
 from soulsgui.runner.server.redis_server import RedisServer, ensure_server
 from soulsgui.runner.services.outcome import RestartLimits
@@ -372,6 +373,64 @@ async def test_a_paused_run_rests_until_it_is_told_to_go_on(runner: Runner) -> N
     await call(runner, "run.stop")
     assert not runner.status().run.wished_pause
     assert not run.paused.exists()  # what is resumed goes on
+
+
+async def test_a_run_is_saved_and_rests_while_the_disk_is_nearly_full(
+    folders: Folders, fake_services: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    free = [50 * 10**9]
+    monkeypatch.setattr(app, "free_disk_bytes", lambda _: free[0])
+    monkeypatch.setattr(app, "_DISK_EVERY_S", 0.05)
+    monkeypatch.setattr(disk_guard, "_WAIT_S", 0.5)
+    async with opened(new_runner(folders)) as runner:
+        run = await begun(runner)
+        await until(lambda: run_is(runner, "running"))
+        assert not run.checkpoint.exists()
+        free[0] = 2 * 10**9
+        await until(lambda: "2.0 GB are free" in runner.events.newest(1)[0].what)
+        assert run_is(runner, "running")
+        free[0] = 10**8
+        await until(lambda: run_is(runner, "paused"))
+        assert runner.status().run.detail == "the disk is nearly full: 100.0 MB are free"
+        await until(lambda: run.checkpoint.exists())
+        assert "is saved and rests" in runner.events.newest(1)[0].what
+        free[0] = 50 * 10**9
+        await until(lambda: run_is(runner, "running"))
+        assert runner.events.newest(1)[0].what.startswith("There is room again")
+
+
+async def test_jobs_are_listed_and_a_checkpoint_is_pinned_thrown_away_and_put_back(runner: Runner) -> None:
+    run = await begun(runner)
+    await until(lambda: run_is(runner, "running"))
+    saved = (await call(runner, "checkpoint.save", note="mine"))["checkpoint"]
+    job = await call(runner, "checkpoint.verify")
+    await until(lambda: runner.jobs.get(job["id"]).state == "done")
+    (listed, *_) = (await call(runner, "job.list"))["jobs"]
+    assert [info["id"] for info in listed["result"]["checkpoints"]] == [saved["id"]]
+    assert (await call(runner, "job.cancel", job=job["id"]))["job"]["state"] == "done"
+    pinned = await call(runner, "checkpoint.edit", path=saved["id"], pin=True)
+    assert (pinned["checkpoint"]["pinned"], pinned["checkpoint"]["note"]) == (True, "mine")
+    with pytest.raises(Refused, match="is pinned"):
+        await call(runner, "checkpoint.trash", path=saved["id"])
+    await call(runner, "checkpoint.edit", path=saved["id"], pin=False)
+    await call(runner, "checkpoint.trash", path=saved["id"])
+    trashed = await call(runner, "checkpoint.list", trashed=True)
+    assert [info["id"] for info in trashed["checkpoints"]] == [saved["id"]]
+    assert (await call(runner, "checkpoint.restore", path=saved["id"]))["checkpoint"]["valid"]
+    await call(runner, "checkpoint.trash", path=saved["id"])
+    assert (await call(runner, "checkpoint.purge"))["freed_bytes"] >= saved["size_bytes"]
+    with pytest.raises(Refused, match="goes on"):
+        await call(runner, "runs.trash", run=run.run_id)
+    await call(runner, "run.stop")
+    shown = await call(runner, "runs.show")
+    assert shown["settings"]["env.id"] == shown["run"]["env_id"] == "CartPole-v1"
+    await call(runner, "runs.edit", run="latest", name="kept", pin=True)
+    assert (await call(runner, "runs.list"))["runs"][0]["pinned"]
+    await call(runner, "runs.edit", run="kept", pin=False)
+    await call(runner, "runs.trash", run="kept")
+    assert runner.status().run.id == ""
+    assert (await call(runner, "runs.list", trashed=True))["runs"][0]["name"] == "kept"
+    assert (await call(runner, "runs.restore", run="kept"))["id"] == run.run_id
 
 
 async def test_services_are_stopped_and_started_but_not_beyond_the_end_of_the_run(runner: Runner) -> None:

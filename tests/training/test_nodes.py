@@ -265,6 +265,12 @@ def test_a_paused_trainer_keeps_what_it_has_and_goes_on_with_it(run_node: RunNod
         training.update()
         if algorithm == "ppo":
             next_round(training.player, training.last)
+        assert node.answer(node.ask("wait", seconds=600, why="the disk is nearly full")).ok
+        state = node.wait_for(lambda state: state.phase == "paused", "the wait")
+        assert state.detail == "the disk is nearly full"
+        until(lambda: training.player.granted().resting, "who plays is told")
+        assert node.answer(node.ask("wait", seconds=0, why="")).ok
+        until(lambda: not training.player.granted().resting, "it goes on by itself")
         assert node.answer(node.ask("rest")).ok
         training.deliver()
         assert node.answer(node.ask("save", kind="manual")).ok
