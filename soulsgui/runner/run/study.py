@@ -201,9 +201,9 @@ class Trial:
         self.number = trial.number
         self.name = f"trial {trial.number}"
         self._study, self._trial = study, trial
-        params = study.trials[trial.number].params
-        self.values = {key: space[key].value(drawn) for key, drawn in params.items()}
+        self.values = {key: space[key].value(drawn) for key, drawn in trial.params.items()}
         self._part = max(study.trials[trial.number].intermediate_values, default=0)
+        self._run_id = ""
 
     @property
     def queued(self) -> bool:
@@ -216,14 +216,18 @@ class Trial:
 
     def note_run(self, run_id: str) -> None:
         """Note which run it has become."""
-        self._trial.set_user_attr("run_id", run_id)
+        if run_id != self._run_id:
+            self._run_id = run_id
+            self._trial.set_user_attr("run_id", run_id)
 
     def report(self, part: int, score: float) -> bool:
         """Tell what it has come to after so many `PARTS`; return whether it is to be given up."""
+        if part <= self._part:
+            return False
         for passed in range(self._part + 1, part + 1):
             self._trial.report(score, passed)
-        self._part = max(self._part, part)
-        return self._part > 0 and self._trial.should_prune()
+        self._part = part
+        return bool(self._trial.should_prune())
 
     def tell(self, score: float | None, pruned: bool) -> None:
         """Tell how it has ended; one that was given up before it told anything has failed."""

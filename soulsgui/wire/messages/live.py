@@ -6,6 +6,7 @@ from typing import Any
 
 from pydantic import Field
 
+from soulsgui.system import read_small
 from soulsgui.wire.messages.base import Message, Moment
 
 
@@ -35,10 +36,10 @@ class LiveChange(Message):
 
 
 def read_changes(path: Path) -> list[LiveChange]:
-    """Return the changes of a run, oldest first; lines that can't be read are left out."""
+    """Return the changes of a run, oldest first; what can't be read is left out."""
     try:
-        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
-    except FileNotFoundError:
+        lines = read_small(path).splitlines()
+    except OSError:  # most runs have none
         return []
     return [change for line in lines if (change := LiveChange.read(line)) is not None]
 
