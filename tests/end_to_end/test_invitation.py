@@ -16,7 +16,7 @@ import pytest
 import redis
 
 import soulsgui as soulsgui_package
-from soulsgui.wire.access import user_of
+from soulsgui.wire.access import Address, user_of
 from soulsgui.wire.connection import connect
 from soulsgui.wire.control import Status
 from soulsgui.wire.invitation import Invitation
@@ -207,6 +207,26 @@ for line in sys.stdin:
 """Answers each folder of a server with its status: a command for each look would keep a core busy."""
 
 
+_LISTENS_IN = """
+import socket, sys
+heard = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.ntohs(3))
+heard.bind((sys.argv[1], 0))
+print("listens", flush=True)
+with open(sys.argv[2], "ab", 0) as file:
+    while True:
+        file.write(heard.recv(2**18))
+"""
+
+_ASKS_RUNNER = """
+import json, sys
+from pathlib import Path
+from soulsgui.wire.api_client import CONTROL_FILE, ApiClient
+from soulsgui.wire.control import ControlFile
+runner = ApiClient(ControlFile.load(Path(sys.argv[1]) / "data" / "client" / CONTROL_FILE))
+print(json.dumps(runner.command(sys.argv[2], json.loads(sys.argv[3]))))
+"""
+
+
 @dataclass
 class Cable:
     """Two network namespaces with a cable between them: the server's machine, and a game PC."""
@@ -216,6 +236,7 @@ class Cable:
     host: str = "10.77.0.1"
     public: str = "11.77.0.1"
     _looking: "subprocess.Popen[str] | None" = None
+    _listening: "subprocess.Popen[str] | None" = None
 
     def lay(self) -> None:
         ip("netns", "add", self.pc)
@@ -253,11 +274,33 @@ class Cable:
         """Return what the server says of the game PC; empty while it says nothing."""
         return next((one.state for one in self.status(folder).clients), "")
 
+    def listen_in(self, file: Path) -> None:
+        """Write into a file everything that goes over the cable from now on."""
+        words = [*self.on(self.pc), sys.executable, "-c", _LISTENS_IN, f"{self.pc}v", str(file)]
+        self._listening = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
+        assert self._listening.stdout is not None
+        assert self._listening.stdout.readline() == "listens\n"
+
+    def ask_join(self, folder: Path, command: str, **params: Any) -> dict[str, Any]:
+        """Have the runner of client mode on the game PC do something."""
+        words = [*self.on(self.pc), sys.executable, "-c", _ASKS_RUNNER, str(folder), command]
+        env = os.environ | {"PYTHONPATH": PACKAGE}
+        done = subprocess.run(
+            [*words, json.dumps(params)], capture_output=True, text=True, check=True, env=env
+        )
+        return last_json(done.stdout)
+
+    def move_server(self, old: str, new: str) -> None:
+        """Give the server's machine another address."""
+        ip("-n", self.server, "addr", "del", f"{old}/24", "dev", f"{self.server}v")
+        ip("-n", self.server, "addr", "add", f"{new}/24", "dev", f"{self.server}v")
+
     def close(self) -> None:
         """Take it away."""
-        if self._looking is not None:
-            self._looking.kill()
-            self._looking.communicate()
+        for process in (self._looking, self._listening):
+            if process is not None:
+                process.kill()
+                process.communicate()
         for name in (self.server, self.pc):  # the cable goes with them
             subprocess.run(["ip", "netns", "del", name], capture_output=True, check=False)
 
@@ -319,9 +362,11 @@ def test_a_computer_without_torch_across_the_network_is_back_after_the_cable_was
         [*no_torch, sys.executable, "-c", "import torch"], capture_output=True, check=False
     )
     assert b"no torch on this computer" in looked.stderr
-    pc = Pc(tmp_path / "pc", "join", str(folder / "g.soulsgui"), "--trust", before=no_torch)
+    cable.listen_in(tmp_path / "heard")
+    pc = Pc(tmp_path / "pc", "join", told["link"], "--trust", before=no_torch)
     pcs.insert(0, pc)
     wait_for(lambda: updates() >= 2, "its samples are trained on")
+    chunk = wait_for(lambda: _newest_chunk(folder), "a chunk on the server")
 
     cable.plug("down")
     report.injected(f"the cable of the only game PC pulled for {cut_s} s after it was missed")
@@ -342,6 +387,59 @@ def test_a_computer_without_torch_across_the_network_is_back_after_the_cable_was
     # A round that nobody could fill is over after `ppo.round_timeout`: what was made for it comes too late.
     assert set(run.rejected) <= ({"late"} if cut_s else set())
     assert run.lost_chunks == 0
+    _check_heard(tmp_path / "heard", told, chunk)
+
+
+@pytest.mark.slow
+def test_a_server_that_moves_is_found_and_a_foreign_one_in_its_place_hears_nothing(
+    cable: Cable, pcs: list[Pc], tmp_path: Path, report: Report
+) -> None:
+    folder, moved = tmp_path / "server", "10.77.0.9"
+    told = cable.serve(folder, pcs, redis__lan="true")
+    cable.listen_in(tmp_path / "heard")
+    pc = Pc(tmp_path / "pc", "join", told["link"], "--trust", before=cable.on(cable.pc))
+    pcs.insert(0, pc)
+    wait_for(lambda: cable.status(folder).run.updates >= 2, "its samples are trained on")
+    chunk = wait_for(lambda: _newest_chunk(folder), "a chunk on the server")
+
+    cable.move_server(cable.host, moved)
+    report.injected("the server's machine has another address")
+    wait_for(lambda: f"No answer from {cable.host}" in pc.log.read_text(), "it is missed")
+    wait_for(lambda: cable.reaches(moved, told["port"]), "the gateway follows")
+    server_id = Invitation.parse(told["link"]).server_id
+    place = f"{moved}:{told['port']}"
+    changed = time.monotonic()
+    assert cable.ask_join(tmp_path / "pc", "servers.change_address", server_id=server_id, place=place)[
+        "taken"
+    ]
+    wait_for(lambda: cable.client_state(folder) == "online", "it is back")
+    report.recovered(time.monotonic() - changed)
+
+    pcs.pop().close()
+    foreign = tmp_path / "foreign"
+    cable.serve(foreign, pcs, redis__lan="true", redis__port=told["port"])
+    report.injected("a foreign server in the place of one that is gone")
+    wait_for(lambda: "another server answers" in pc.log.read_text(), "it says that this is another one")
+    assert cable.client_state(foreign) in ("", "joining")
+    report.lost(0, "words of a client that a foreign server could read")
+    _check_heard(tmp_path / "heard", told, chunk)
+
+
+def _newest_chunk(folder: Path) -> bytes:
+    """Return the newest chunk of the game PC that is on the server; empty while there is none."""
+    with closing(connect(Address.read(folder / "data" / "server" / "redis.json"))) as admin:
+        found = admin.xrevrange(KEYS.chunks("gamer"), count=1)
+    return max(found[0][1].values(), key=len) if found else b""
+
+
+def _check_heard(file: Path, told: dict[str, Any], chunk: bytes) -> None:
+    """See that who listened in heard TLS 1.3 alone: no secret, no name, no command and no observation."""
+    heard = file.read_bytes()
+    assert heard.count(b"\x17\x03\x03") > 20
+    assert len(chunk) > 500
+    pieces = [chunk[place : place + 24] for place in range(100, len(chunk) - 24, 100)]
+    secrets = [told["secret"].encode(), told["username"].encode(), b"XADD", b"AUTH", KEYS.weights.encode()]
+    assert [piece for piece in (*secrets, b"CartPole", *pieces) if piece in heard] == []
 
 
 def test_a_computer_plays_from_beyond_private_networks(cable: Cable, pcs: list[Pc], tmp_path: Path) -> None:

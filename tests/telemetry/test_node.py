@@ -28,6 +28,8 @@ from tests.telemetry.helpers import (
 
 pytestmark = pytest.mark.usefixtures("quick_node")
 
+FORGED = [25, pytest.param(20_000, marks=pytest.mark.slow)]
+
 
 def _returns(run: RunFolder) -> list[float]:
     return query_history(run.store, HistoryQueryParams(points=200_000)).value
@@ -78,19 +80,20 @@ def test_garbage_is_counted_by_reason_and_client(run: RunFolder, stage: Stage) -
 
 
 @pytest.mark.allow_warnings
-def test_forged_episodes_count_for_nothing(run: RunFolder, stage: Stage) -> None:
+@pytest.mark.parametrize("forged", FORGED)
+def test_forged_episodes_count_for_nothing(run: RunFolder, stage: Stage, forged: int) -> None:
     stage.join("good", "evil", "held")
     stage.publish(model_id=5)
     stage.redis.delete(stage.keys.grant("evil"))  # it never said hello
     stage.grant("held", "quarantined")
-    stage.play("evil", *(episode(1e29, model_id=2**53) for _ in range(25)))
+    stage.play("evil", *(episode(1e29, model_id=2**53) for _ in range(forged)))
     stage.play("held", episode(1e29))
     stage.play("good", episode(1.0, model_id=5), episode(1e29, model_id=6))
     goal = {"window": 1, "mean_return": 10_000.0}
     with node_at_work(run, stage.address, stop=goal, evaluation={"every_updates": 0}):
-        state = stage.wait_state(lambda state: sum(state.rejected.values()) == 27, "all counted")
+        state = stage.wait_state(lambda state: sum(state.rejected.values()) == forged + 2, "all counted")
     assert state.rejected_by_client == {
-        "evil": {"not_admitted": 25},
+        "evil": {"not_admitted": forged},
         "held": {"not_admitted": 1},
         "good": {"unknown_model": 1},
     }

@@ -8,7 +8,6 @@ import asyncio
 import contextlib
 import hashlib
 import logging
-import random
 import re
 import socket
 import ssl
@@ -42,7 +41,7 @@ LOGIN_TIMEOUT_S = 5.0
 """Within so many seconds of its connection a client has said who it is."""
 
 MOST_PENDING = 1024
-"""So many at once may be about to say who they are; beyond, one of the address with most is ended."""
+"""So many at once may be about to say who they are; beyond, the oldest of the address with most is ended."""
 
 MOST_PENDING_OF_ADDRESS = 256
 """So many of these from one address, likewise."""
@@ -55,6 +54,8 @@ _LONGEST_LOGIN = 1024
 _BACKLOG = 2048
 _LAST_WORDS_S = 1.0
 _CROWDED_S = 0.2
+_FULL_S = 0.02
+_ENOUGH_S = 1.0
 _STATE_S = 1.0
 _NETWORKS_S = 10.0
 _TOLD_EVERY_S = 60.0
@@ -218,7 +219,7 @@ class Gateway:
         self._context.minimum_version = ssl.TLSVersion.TLSv1_3
         self._context.load_cert_chain(certificate.path, certificate.key)
         self._listening: dict[str, socket.socket] = {}
-        self._pending: dict[asyncio.Task[None], str] = {}  # with their addresses
+        self._pending: dict[asyncio.Task[None], tuple[str, float]] = {}  # address, since when; oldest first
         self._pending_of: Counter[str] = Counter()  # at each address
         self._queues: dict[str, list[socket.socket]] = {}  # of each address, who has just come
         self._queued = 0  # in all of them
@@ -317,12 +318,16 @@ class Gateway:
         """Attend to a few at each turn of the loop, of each address in turn: nobody waits for a crowd."""
         while True:
             await self._knocked.wait()
-            for _ in range(min(_AT_ONCE, self._queued)):
-                host = next(iter(self._queues))
-                self._attend(self._take(host, -1), host)  # the newest: the others may be gone
+            pause_s = _FULL_S
+            for host in list(self._queues)[:_AT_ONCE]:
+                if self._has_room(host):
+                    self._attend(self._take(host, -1), host)  # the newest: the others may be gone
+                    pause_s = 0.0
+                else:
+                    self._queues[host] = self._queues.pop(host)
             if not self._queues:
                 self._knocked.clear()
-            await asyncio.sleep(0)
+            await asyncio.sleep(pause_s)
 
     def _take(self, host: str, place: int) -> socket.socket:
         """Take one of an address out of its queue; its next waits until all other addresses had a turn."""
@@ -333,17 +338,23 @@ class Gateway:
             self._queues[host] = queue
         return connection
 
+    def _has_room(self, host: str) -> bool:
+        """Whether one more of an address may say who it is; whoever had time enough to do so makes room."""
+        if self._pending_of[host] < MOST_PENDING_OF_ADDRESS:
+            if len(self._pending) < MOST_PENDING:
+                return True
+            host = self._pending_of.most_common(1)[0][0]
+        oldest, since = next((one, since) for one, (where, since) in self._pending.items() if where == host)
+        if time.monotonic() - since < _ENOUGH_S:  # were it ended, many who come at once would end each other
+            return False
+        self._end(oldest)
+        return True
+
     def _attend(self, connection: socket.socket, host: str) -> None:
         task = asyncio.create_task(self._authenticate(connection, host))
-        self._pending[task] = host
+        self._pending[task] = host, time.monotonic()
         self._pending_of[host] += 1
         task.add_done_callback(self._forget)
-        # Any of them makes room: were it the oldest, many who come at once would end each other, and were it
-        # the newest, who comes first and says nothing would keep all others out.
-        if len(self._pending) > MOST_PENDING:
-            host = self._pending_of.most_common(1)[0][0]
-        if len(self._pending) > MOST_PENDING or self._pending_of[host] > MOST_PENDING_OF_ADDRESS:
-            self._end(random.choice([one for one, where in self._pending.items() if where == host]))
 
     async def _authenticate(self, connection: socket.socket, host: str) -> None:
         """Have one say who it is, and let it in where the server knows it."""
@@ -404,13 +415,13 @@ class Gateway:
         its.join(client, server)
 
     def _end(self, task: asyncio.Task[None]) -> None:
-        self._refuse(self._pending[task])
+        self._refuse(self._pending[task][0])
         self._forget(task)
         task.cancel()
 
     def _forget(self, task: asyncio.Task[None]) -> None:
-        if (host := self._pending.pop(task, None)) is not None:
-            _count_down(self._pending_of, host)
+        if (found := self._pending.pop(task, None)) is not None:
+            _count_down(self._pending_of, found[0])
 
     def _refuse(self, host: str) -> None:
         self._refused[host if len(self._refused) < _MOST_REFUSED else "others"] += 1

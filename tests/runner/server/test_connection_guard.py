@@ -26,6 +26,7 @@ from tests.runner.running import address_of, can_ping, connected
 KEYS = Keys()
 MEMORY = 64 * 2**20
 WITHIN_S = 10.0
+FLOODS_S = [1.0, pytest.param(allowance.FLOOD_S, marks=pytest.mark.slow)]
 WEIGHTS = b"w" * (10 * 2**20)
 WHOLE_WEIGHTS = packed(b"GETRANGE", KEYS.weights.encode(), b"0", b"-1")
 
@@ -122,11 +123,16 @@ async def guarded(tmp_path: Path, settings: RedisSettings) -> AsyncIterator[Guar
 @pytest.mark.parametrize(
     "take", [unread_pings, unread_weights, half_sent_commands, small_commands], ids=lambda take: take.__name__
 )
+@pytest.mark.parametrize("flood_s", FLOODS_S)
 async def test_who_takes_too_much_is_named_and_shut_out_and_nobody_else_notices(
-    guarded: Guarded, take: Callable[[Attack], None], report: Report, monkeypatch: pytest.MonkeyPatch
+    guarded: Guarded,
+    take: Callable[[Attack], None],
+    report: Report,
+    monkeypatch: pytest.MonkeyPatch,
+    flood_s: float,
 ) -> None:
-    monkeypatch.setattr(allowance, "WORDS_PER_S", 10_000)
-    monkeypatch.setattr(allowance, "FLOOD_S", 1.0)
+    monkeypatch.setattr(allowance, "WORDS_PER_S", 10_000)  # so many are sent also by a test beside others
+    monkeypatch.setattr(allowance, "FLOOD_S", flood_s)
     good, bad = [await guarded.house.invite(name) for name in ("good", "bad")]
     attack = Attack(address_of(bad))
     with connected(address_of(good)) as beside, attack.opened:

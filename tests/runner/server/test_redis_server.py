@@ -1,6 +1,7 @@
 import asyncio
 import contextlib
 import errno
+import json
 import os
 import shutil
 import signal
@@ -8,6 +9,7 @@ import socket
 import stat
 import subprocess
 import sys
+import tempfile
 from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack
 from dataclasses import replace
@@ -377,3 +379,44 @@ def test_it_listens_on_a_socket_of_this_user_alone(tmp_path: Path) -> None:
     with pytest.raises(ServiceError, match="is not private"):
         unix_socket(tmp_path / ("a" * 120) / "data" / "server")
     shutil.rmtree(where.parent)
+
+
+_ANOTHER = """
+import json, os, socket, sys
+os.setuid(65534)
+opened = []
+for name in json.loads(sys.argv[1]):
+    try:
+        open(name, "rb").close()
+    except PermissionError:
+        continue
+    except OSError:
+        with socket.socket(socket.AF_UNIX) as tried:
+            if tried.connect_ex(name):
+                continue
+    opened.append(name)
+print(json.dumps(opened))
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "getuid") or os.getuid() != 0, reason="only root can be another user")
+def test_another_user_of_this_computer_opens_neither_socket_nor_secrets() -> None:
+    with tempfile.TemporaryDirectory() as named:  # where others may look, as in a home folder that is open
+        folder = Path(named)
+        folder.chmod(0o755)
+        seen = folder / "seen"
+        seen.touch(0o644)
+        folders = Folders(folder / "config", folder / "data")
+        server = ensure_server(folders, RedisSettings())
+        process = subprocess.Popen(server.argv, stdout=subprocess.DEVNULL)
+        try:
+            until_now(lambda: ping(server.address).ready)
+            kept = [path for path in (*folders.server.rglob("*"), folders.redis_secret) if not path.is_dir()]
+            assert Path(server.address.socket) in kept
+            names = json.dumps([str(path) for path in (*kept, seen)])
+            words = [shutil.which("python3") or sys.executable, "-I", "-c", _ANOTHER, names]
+            done = subprocess.run(words, capture_output=True, text=True, check=True)
+            assert json.loads(done.stdout) == [str(seen)]
+        finally:
+            process.terminate()
+            process.wait()

@@ -1,0 +1,117 @@
+"""A crowd at the gateway's door (R37), and a thousand who were invited (R13): who knows a secret comes in."""
+
+import asyncio
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from soulsgui.process import child_env, own_command
+from soulsgui.runner.access.certificate import ensure_certificate
+from soulsgui.system import free_port, raise_open_files
+from soulsgui.wire.access import secret_hash, user_of, user_words
+from soulsgui.wire.connection import AWAY, Address, connect, connect_async
+from soulsgui.wire.keys import Keys
+from tests.faults import crowder
+from tests.faults.report import Report
+from tests.faults.waiting import until
+from tests.servers import running_server
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere loopback has one address")
+
+SECRET = "0123456789abcdef-for-tests"
+ADDRESSES = 5
+IN_WITHIN_S = 5.0
+CROWDS = [(100, 3), pytest.param((1000, 60), marks=[pytest.mark.slow, pytest.mark.timeout(600)])]
+COUNTS = [20, pytest.param(1000, marks=[pytest.mark.slow, pytest.mark.timeout(600)])]
+
+
+@contextmanager
+def _way_in(folder: Path, count: int) -> Iterator[tuple[Address, list[Address]]]:
+    """A server, its gateway as a process of its own, and what so many clients were told."""
+    with running_server(folder, more="maxclients 20000") as address:
+        inside = replace(address, port=free_port(), socket=str(folder / "redis.sock"))
+        outside = replace(inside, socket="", pin=ensure_certificate(folder).pin, password=SECRET)
+        inside.write(folder / "redis.json")
+        told = [replace(outside, user=user_of(f"c{number}")) for number in range(count)]
+        with closing(connect(inside)) as admin:
+            for number, own in enumerate(told):
+                words = user_words(f"c{number}", inside.prefix, secret_hash(SECRET))
+                admin.execute_command("ACL", "SETUSER", own.user, *words)
+        words = [*own_command("gateway"), "--server-file", str(folder / "redis.json")]
+        with subprocess.Popen(words, env=child_env(), stderr=subprocess.DEVNULL) as gateway:
+            try:
+                until(lambda: _comes_in(told[0]), "the gateway listens")
+                yield address, told
+            finally:
+                gateway.kill()
+
+
+def _comes_in(address: Address) -> bool:
+    with closing(connect(address)) as own:
+        try:
+            return bool(own.ping())
+        except AWAY:
+            return False
+
+
+@pytest.mark.parametrize("crowd", CROWDS)
+def test_who_knows_a_secret_comes_in_through_a_crowd_of_several_addresses(
+    tmp_path: Path, report: Report, crowd: tuple[int, int]
+) -> None:
+    rate, seconds = crowd
+    with _way_in(tmp_path, 1) as (_, (own,)), closing(connect(own)) as inside:
+        place = [own.host, str(own.port), str(rate), str(ADDRESSES)]
+        with subprocess.Popen([sys.executable, crowder.__file__, *place], stdout=subprocess.PIPE) as crowding:
+            try:
+                assert crowding.stdout is not None
+                assert crowding.stdout.readline() == b"begun\n"
+                report.injected(f"{rate} connections a second from {ADDRESSES} addresses")
+                before, ends = inside.client_id(), time.monotonic() + seconds
+                while time.monotonic() < ends:
+                    began = time.monotonic()
+                    until(lambda: _comes_in(own), "who knows a secret comes in")
+                    taken = time.monotonic() - began
+                    report.recovered(taken)
+                    assert taken <= IN_WITHIN_S or rate < 1000  # run by itself: else the clock says nothing
+                    assert inside.client_id() == before, "who is inside stays there"
+                    time.sleep(0.2)
+                assert crowding.poll() is None
+            finally:
+                crowding.kill()
+
+
+@pytest.mark.parametrize("count", COUNTS)
+def test_many_who_were_invited_come_in_at_once_and_are_heard(
+    tmp_path: Path, report: Report, count: int
+) -> None:
+    raise_open_files()
+
+    async def beat(own: Address) -> None:
+        connection, key = connect_async(own, 60.0), Keys(own.prefix).beat(own.user.removeprefix("client."))
+        for number in range(3):
+            while True:
+                try:
+                    await connection.set(key, str(number))
+                except AWAY:  # too many of one address at once, as behind a router
+                    await asyncio.sleep(0.1)
+                else:
+                    break
+        await connection.aclose()
+
+    async def beat_all(told: list[Address]) -> None:
+        await asyncio.gather(*map(beat, told))
+
+    with _way_in(tmp_path, count) as (server, told):
+        report.injected(f"{count} clients come in by the gateway at once")
+        began = time.monotonic()
+        asyncio.run(beat_all(told))
+        report.recovered(time.monotonic() - began)
+        with closing(connect(server)) as admin:
+            beats = [admin.get(Keys(own.prefix).beat(f"c{number}")) for number, own in enumerate(told)]
+    assert beats == [b"2"] * count
