@@ -55,6 +55,7 @@ class Progress:
     leaving: bool = False
     answered: Answer | None = None
     inference: InferenceFigures | None = None  # of an inference server
+    served: dict[str, int] = field(default_factory=dict)  # by it, as `messages.session.SessionHello`
     greedy: GreedyPlay | None = None  # the newest evaluation; None where this client can't be asked for any
     checks: dict[str, bool] = field(default_factory=dict)  # as `messages.owner.ClientReport`
     remote: bool = False  # an inference server chooses its actions in the present run

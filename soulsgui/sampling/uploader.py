@@ -391,6 +391,7 @@ class Uploader(threading.Thread):
             contract=self._contract,
             num_envs=progress.num_envs,
             serves=progress.inference is not None,
+            served=progress.served,
             versions=progress.versions,
             spaces=self._spaces,
         ).to_json()

@@ -96,12 +96,12 @@ class Backing:
 
     def sort_out(self, arrivals: Iterable[Arrival]) -> tuple[list[Arrival], list[Refusal]]:
         """Return which episodes count now, and which never will, of new ones and of those that wait."""
-        counted, refused = [], []
-        for one in arrivals:
-            if is_own_name(one.client):
-                counted.append(one)
+        counted, refused = list[Arrival](), list[Refusal]()
+        for new in arrivals:
+            if is_own_name(new.client):
+                counted.append(new)
             else:
-                self._waiting.setdefault(one.client, []).append(_Waiting(one, self._clock_s + WAITS_S))
+                self._waiting.setdefault(new.client, []).append(_Waiting(new, self._clock_s + WAITS_S))
         for client, waiting in list(self._waiting.items()):
             account, left = self._accounts[client], list[_Waiting]()
             for one in waiting:

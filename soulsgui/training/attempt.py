@@ -52,6 +52,7 @@ class TrainingRun:
         self.folder = folder
         self.attempt = self.model_id = self.env_steps = self.episodes = 0
         self.high_water: dict[str, str] = {}
+        self.origins: dict[str, int] = {}  # a number for each client (`Segments.origin`)
         self.status = TrainerStatus()
         self.configure(settings)
 
@@ -138,7 +139,7 @@ class Attempt:
         self.publisher = Publisher(self.keys, config, learner.remembered_ids)
         bytes_ahead = run.settings.redis.max_memory // 2
         self.intake = Intake(self.keys, config, run.spaces, self.publisher, bytes_ahead, learner)
-        self.intake.reader.high_water = run.high_water
+        self.intake.reader.high_water, self.intake.ingest.origins = run.high_water, run.origins
         self.rows = Rows()
         self.checkpoints = CheckpointManager(
             trainer, run.folder, self.keys, run.settings.checkpoint, self._saved

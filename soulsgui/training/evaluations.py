@@ -1,8 +1,9 @@
 """Evaluations by clients, where the server can't make the environment: whom to ask, and for what.
 
-One evaluation is open at a time, and one client plays it. It is asked in its grant, together with the weights
-that it is to play with; the weights are held until the evaluation after it is over, so that they can be saved
-when they are the best. Telemetry counts what comes.
+One evaluation is open at a time. One of the server's own clients plays it, or else up to three of the
+invited, so that none decides alone what it gave. They are asked in their grants, together with the weights
+that they are to play with; the weights are held until the evaluation after it is over, so that they can be
+saved when they are the best. Telemetry counts what comes.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, cast
 import redis
 
 from soulsgui.config.sections.run import LEAST_TO_CONFIRM, MOST_TO_CONFIRM
-from soulsgui.wire.keys import EVALUATOR, TELEMETRY
+from soulsgui.wire.keys import EVALUATOR, TELEMETRY, is_own_name
 from soulsgui.wire.messages.heartbeat import GreedyPlay
 from soulsgui.wire.messages.node import NodeState
 from soulsgui.wire.messages.session import GreedyOrder
@@ -34,6 +35,7 @@ BEGIN_WITHIN_S = 5.0
 """A client that has not begun by then did not get the weights before newer ones came, or will not play."""
 STILL_FOR_S = 60.0
 """A client that has begun makes a step in this time, or in `client.hang_seconds` where that is longer."""
+_INVITED_PLAYERS = 3
 EPISODE_WITHIN_S = 3600.0
 """Longest time for an episode: an environment may have no limit of its own, and a policy never lose."""
 
@@ -53,10 +55,11 @@ class Schedule:
         return update // self.every > before[1] // self.every
 
 
-def next_in_turn(clients: Mapping[str, Session], last: str) -> Session | None:
-    """Return the session that is asked after that of `last`, None when there is none."""
+def next_in_turn(clients: Mapping[str, Session], last: str) -> list[Session]:
+    """Return the sessions that are asked after that of `last`: an own one, or several of invited clients."""
     behind = sorted(clients, key=lambda client: (client <= last, client))
-    return clients[behind[0]] if behind else None
+    own = [client for client in behind if is_own_name(client)]
+    return [clients[client] for client in (own[:1] or behind[:_INVITED_PLAYERS])]
 
 
 class Moving:
@@ -89,14 +92,21 @@ class Moving:
         return ""
 
 
+_NOTHING = GreedyPlay(model_id=-1)
+
+
+def _is_done(play: GreedyPlay, order: GreedyOrder) -> bool:
+    """Whether a client has played as much as may be enough."""
+    return play.model_id == order.model_id and play.played >= order.least
+
+
 @dataclass(frozen=True)
 class _Open:
-    """An evaluation that a client was asked for (monotonic seconds)."""
+    """An evaluation that clients were asked for (monotonic seconds)."""
 
-    session: Session
+    players: dict[str, tuple[Session, Moving]]
     order: GreedyOrder
     since: float
-    moving: Moving
 
 
 class ClientEvaluations:
@@ -123,6 +133,7 @@ class ClientEvaluations:
         self._confirmed: int | None = None
         self._open: _Open | None = None
         self._asked_last = ""
+        self._failed: set[str] = set()  # who did not play to the end: asked again when there are no others
         self._counted = -1  # weights of the last evaluation that telemetry has counted
         self._next_look = self._looked_at = 0.0
 
@@ -139,8 +150,13 @@ class ClientEvaluations:
         self._wanted |= self._schedule.due(self._attempt_number, position.update) or confirms is not None
         if not (self._wanted and self.asks and self._open is None):
             return
-        session = next_in_turn(self._players(self._known()), self._asked_last)
-        if session is None:
+        players = self._players(self._known())
+        others = {client: one for client, one in players.items() if client not in self._failed}
+        if len(others) < min(len(players), 2):
+            others = players
+            self._failed.clear()
+        asked = next_in_turn(others, self._asked_last)
+        if not asked:
             return
         least = self._count if confirms is None else max(self._count, LEAST_TO_CONFIRM)
         goal = self._goal if self._judges or confirms is not None else None
@@ -154,12 +170,15 @@ class ClientEvaluations:
             confirms=confirms,
             goal=goal,
             least=least,
+            players=len(asked),
         )
-        logger.info(
-            "asks %s for up to %d greedy episodes of model %d", session.client, order.count, order.model_id
-        )
-        session.greedy, self._open = order, _Open(session, order, now, Moving(order.count, self._still_for_s))
-        self._wanted, self._asked_last = False, session.client
+        names = ", ".join(session.client for session in asked)
+        logger.info("asks %s for up to %d greedy episodes of model %d", names, order.count, order.model_id)
+        for session in asked:
+            session.greedy = order
+        playing = {session.client: (session, Moving(order.count, self._still_for_s)) for session in asked}
+        self._open = _Open(playing, order, now)
+        self._wanted, self._asked_last = False, asked[-1].client
         self._hold()
 
     def look(self, connection: redis.Redis, now: float) -> None:
@@ -181,9 +200,11 @@ class ClientEvaluations:
         if telemetry is not None and telemetry.evaluated == self._open.order.model_id:
             self._counted, self._confirmed = telemetry.evaluated, self._open.order.confirms
             self._end(connection, self._open)
-        elif why := self._given_up(self._open, players, now, passed_s):
-            client, model_id = self._open.session.client, self._open.order.model_id
-            logger.info("%s does not play model %d to its end: %s", client, model_id, why)
+        elif given_up := self._given_up(self._open, players, now, passed_s):
+            for client, why in given_up.items():
+                model_id = self._open.order.model_id
+                logger.info("%s does not play model %d to its end: %s", client, model_id, why)
+            self._failed |= given_up.keys()
             self._wanted = True
             self._end(connection, self._open)
 
@@ -201,24 +222,33 @@ class ClientEvaluations:
         beats = self._intake.roster.beats
         return {client: one for client, one in known.items() if beats[client].greedy is not None}
 
-    def _given_up(self, asked: _Open, players: Mapping[str, Session], now: float, passed_s: float) -> str:
-        """Return why nothing more is to be expected of an evaluation, empty while something is."""
-        client = asked.session.client
-        if players.get(client) is not asked.session:
-            there = self._intake.sessions.by_client.get(client) is asked.session
-            return self._intake.why_absent(client) or ("it can't" if there else "it began anew")
-        play = self._intake.roster.beats[client].greedy
-        if play is not None and play.model_id == asked.order.model_id:
-            return asked.moving.stuck(play, passed_s)
-        return "" if now < asked.since + BEGIN_WITHIN_S else "it has not begun"
+    def _given_up(
+        self, asked: _Open, players: Mapping[str, Session], now: float, passed_s: float
+    ) -> dict[str, str]:
+        """Return of whom nothing more is to be expected, and why; empty while something is of all."""
+        beats, order, found = self._intake.roster.beats, asked.order, {}
+        plays = {client: beats[client].greedy or _NOTHING for client in asked.players if client in beats}
+        done = {client for client, play in plays.items() if _is_done(play, order)}
+        for client, (session, moving) in asked.players.items():
+            if players.get(client) is not session:
+                there = self._intake.sessions.by_client.get(client) is session
+                found[client] = self._intake.why_absent(client) or ("it can't" if there else "it began anew")
+            elif plays[client].model_id != order.model_id:
+                found[client] = "" if now < asked.since + BEGIN_WITHIN_S else "it has not begun"
+            elif client not in done or done == asked.players.keys():  # else it waits for the others
+                found[client] = moving.stuck(plays[client], passed_s)
+        return {client: why for client, why in found.items() if why}
 
     def _end(self, connection: redis.Redis, asked: _Open) -> None:
         self._open = None
-        asked.session.greedy = None
         self._hold()
-        client = asked.session.client
-        if self._intake.sessions.by_client.get(client) is asked.session:
-            self._publisher.tell_all(connection, {client: self._intake.sessions.grant(asked.session)})
+        grants = {}
+        for client, (session, _) in asked.players.items():
+            session.greedy = None
+            if self._intake.sessions.by_client.get(client) is session:
+                grants[client] = self._intake.sessions.grant(session)
+        if grants:
+            self._publisher.tell_all(connection, grants)
 
     def _hold(self) -> None:
         held = {self._counted} if self._open is None else {self._counted, self._open.order.model_id}

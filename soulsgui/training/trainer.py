@@ -435,7 +435,12 @@ class TrainingNode(ABC):
             info.model_copy(update={"memory_in_file": IN_FILE in memory}),
             self.learner.weights(published=False),
             tensors,
-            {"agent": meta, "high_water": dict(training.high_water), "pacing": pacing},
+            {
+                "agent": meta,
+                "high_water": dict(training.high_water),
+                "origins": dict(training.origins),
+                "pacing": pacing,
+            },
             note,
             memory,
             training.settings,
@@ -485,6 +490,7 @@ class TrainingNode(ABC):
         training.env_steps, training.episodes = info.env_steps, info.episodes
         training.model_id = info.model_id
         training.high_water = dict(loaded.state["high_water"])
+        training.origins = dict(loaded.state.get("origins", {}))  # one of an earlier version has none
         self._came_from = path
         logger.info("going on from %s: %d steps, %d updates", path, info.env_steps, info.updates)
 

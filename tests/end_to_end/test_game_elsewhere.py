@@ -105,7 +105,7 @@ def test_the_first_client_tells_the_spaces_and_plays_the_evaluations_that_the_se
             server.api.command("run.stop", {})
     with closing(sqlite3.connect(folder / "telemetry.sqlite")) as store:
         played = store.execute(
-            "SELECT number, length, total_return FROM greedy_episodes ORDER BY model_id, number"
+            "SELECT number, length, total_return FROM greedy_played ORDER BY model_id, number"
         )
         assert played.fetchall()[:3] == [(number, 20, 20.0) for number in range(3)]
         # Of the training, which explores at random, no episode comes near.

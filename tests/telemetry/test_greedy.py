@@ -1,7 +1,5 @@
 """Greedy episodes of clients: an evaluation where they were asked for, and refused where they were not."""
 
-import sqlite3
-from contextlib import closing
 from functools import partial
 from typing import Any
 
@@ -122,17 +120,13 @@ def test_evaluations_end_with_enough(order: GreedyOrder, returns: list[float], c
     assert enough(order, returns) == count
 
 
-@pytest.mark.parametrize("earlier_version", [False, True])
-def test_a_restart_goes_on_with_what_came_and_tells_once(run: RunFolder, earlier_version: bool) -> None:
+def test_a_restart_goes_on_with_what_came_and_tells_once(run: RunFolder) -> None:
     evaluating = partial(recorder_of, run.store, by_evaluation=True)
     first, second = (Played(one, ORDER) for one in arrivals(greedy(0, 1.0), greedy(1, 3.0, cut=True)))
     with evaluating() as recorder:
         recorder.record([attempt_row(1)], [], EntryId(1, 0), 1.0)
         assert recorder.record_greedy([first], 1.0) == []
         assert recorder.evaluation_due is None
-    if earlier_version:
-        with closing(sqlite3.connect(run.store)) as store:
-            store.execute("ALTER TABLE greedy_episodes DROP COLUMN cut")
     with evaluating() as recorder:
         assert recorder.knows_greedy(first.arrival)
         assert not recorder.knows_greedy(second.arrival)
@@ -149,6 +143,24 @@ def test_a_restart_goes_on_with_what_came_and_tells_once(run: RunFolder, earlier
         assert recorder.evaluated == -1, "an attempt after it may give the id again"
     with evaluating() as recorder:
         assert recorder.evaluation_due is None
+
+
+def test_a_forged_evaluation_of_one_of_several_clients_is_on_no_curve(run: RunFolder, stage: Stage) -> None:
+    stage.join("a", "b", "evil")
+    stage.tell(attempt_row(1))
+    order = ORDER.model_copy(update={"players": 3})
+    for client in ("a", "b", "evil"):
+        ask(stage, client, order)
+    with node_at_work(run, stage.address, algorithm="dqn"):
+        stage.play("evil", greedy(0, 1e29), greedy(1, 1e29))
+        stage.play("a", greedy(0, 2.0), greedy(1, 4.0))
+        stage.play("b", greedy(0, 5.0), episode(1.0))
+        state = stage.wait_state(lambda state: state.episodes == 1, "what was sent before is stored")
+        assert state.evaluated == -1
+        stage.play("b", greedy(1, 5.0))
+        stage.wait_state(lambda state: state.evaluated == 7, "all have played")
+        params = HistoryQueryParams(metric="evaluation_return")
+        until(lambda: query_history(run.store, params).value == [5.0], "the median")
 
 
 @pytest.mark.allow_warnings

@@ -104,21 +104,21 @@ class Stage:
 
 
 def test_one_client_is_asked_at_a_time_with_the_weights_that_are_due() -> None:
-    stage = Stage("a", "b")
+    stage = Stage("client-1", "client-2")
     assert stage.look() is True
     assert stage.publish(4) == {}
-    assert stage.publish(6) == {"a": 106}
-    asked = stage.by_client["a"].greedy
+    assert stage.publish(6) == {"client-1": 106}
+    asked = stage.by_client["client-1"].greedy
     assert asked == GreedyOrder(model_id=106, count=3, attempt=1, update=6, env_steps=60, episodes=6, least=3)
     assert stage.held == {106}
-    stage.beat("a", GreedyPlay(model_id=106))
+    stage.beat("client-1", GreedyPlay(model_id=106))
     for update in (10, 15):
         stage.look(60.0)
-        assert stage.publish(update) == {"a": 106}, "it takes its time"
+        assert stage.publish(update) == {"client-1": 106}, "it takes its time"
     stage.telemetry = node_state("telemetry", evaluated=106)
     stage.look()
-    assert stage.told == [("a", None)]
-    assert stage.publish(16) == {"b": 116}, "the next one in turn"
+    assert stage.told == [("client-1", None)]
+    assert stage.publish(16) == {"client-2": 116}, "the next one in turn"
     assert stage.held == {106, 116}, "the runner may yet want to save the best"
 
 
@@ -129,12 +129,12 @@ def test_one_client_is_asked_at_a_time_with_the_weights_that_are_due() -> None:
 def test_a_goal_takes_as_many_episodes_as_say_whether_it_is_reached(
     judged_by: str, scheduled: tuple[int, float | None, int], confirming: tuple[int, float, int] | None
 ) -> None:
-    stage = Stage("a", stop__mean_return=50.0, stop__judged_by=judged_by)
+    stage = Stage("client-1", stop__mean_return=50.0, stop__judged_by=judged_by)
 
     def asked_after(update: int) -> GreedyOrder:
         stage.look()
         stage.publish(update)
-        return stage.by_client["a"].greedy
+        return stage.by_client["client-1"].greedy
 
     asked = asked_after(5)
     assert (asked.count, asked.goal, asked.least) == scheduled
@@ -147,45 +147,45 @@ def test_a_goal_takes_as_many_episodes_as_say_whether_it_is_reached(
 
 def test_another_is_asked_when_one_is_gone_begins_anew_or_does_not_begin() -> None:
     for why in ("paused", "left", "silent", "quarantined"):
-        stage = Stage("a", "b")
+        stage = Stage("client-1", "client-2")
         stage.look()
-        assert stage.publish(5) == {"a": 105}
-        stage.beat("a", GreedyPlay(model_id=105, played=2))
-        stage.absent["a"] = why
+        assert stage.publish(5) == {"client-1": 105}
+        stage.beat("client-1", GreedyPlay(model_id=105, played=2))
+        stage.absent["client-1"] = why
         stage.look()
         assert stage.asked == {}
-        assert stage.publish(6) == {"b": 106}, "at once, not when the next one is due"
+        assert stage.publish(6) == {"client-2": 106}, "at once, not when the next one is due"
         assert stage.held == {106}
-    stage = Stage("a")
+    stage = Stage("client-1")
     stage.look()
     stage.publish(5)
-    stage.beat("a", GreedyPlay(model_id=105))
+    stage.beat("client-1", GreedyPlay(model_id=105))
     stage.look()
-    stage.join("a", session="2-1")
+    stage.join("client-1", session="2-1")
     stage.look()
-    assert stage.publish(6) == {"a": 106}
+    assert stage.publish(6) == {"client-1": 106}
     stage.look(BEGIN_WITHIN_S / 2)
-    assert stage.asked == {"a": 106}
+    assert stage.asked == {"client-1": 106}
     stage.look(BEGIN_WITHIN_S)
-    assert stage.told[-1] == ("a", None)
-    assert stage.publish(7) == {"a": 107}, "there is no other"
+    assert stage.told[-1] == ("client-1", None)
+    assert stage.publish(7) == {"client-1": 107}, "there is no other"
 
 
 def test_one_that_beats_and_does_not_play_is_not_waited_for(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO")
-    stage = Stage("a", "b", client__hang_seconds=1.0)
+    stage = Stage("client-1", "client-2", client__hang_seconds=1.0)
     stage.look()
-    assert stage.publish(5) == {"a": 105}
+    assert stage.publish(5) == {"client-1": 105}
     for second in range(int(STILL_FOR_S)):
-        stage.beat("a", GreedyPlay(model_id=105, steps=second))
+        stage.beat("client-1", GreedyPlay(model_id=105, steps=second))
         stage.look(1.0)
     stage.look(10_000.0)
-    assert stage.asked == {"a": 105}, "it made steps, and nobody looked for a while"
+    assert stage.asked == {"client-1": 105}, "it made steps, and nobody looked for a while"
     for _ in range(int(STILL_FOR_S)):
         stage.look(1.0)
-    assert stage.told == [("a", None)]
-    assert "a does not play model 105 to its end: it made no step for 60 s" in caplog.text
-    assert stage.publish(6) == {"b": 106}, "at once"
+    assert stage.told == [("client-1", None)]
+    assert "client-1 does not play model 105 to its end: it made no step for 60 s" in caplog.text
+    assert stage.publish(6) == {"client-2": 106}, "at once"
 
 
 @pytest.mark.parametrize(
@@ -223,14 +223,46 @@ def test_who_knows_nothing_of_it_is_not_asked_and_nobody_where_it_is_not_wanted(
         ({}, node_state("evaluator", run_id="another", phase="frozen")),
         ({"determinism": "lockstep", "clients__local": 1}, ELSEWHERE),
     ):
-        stage = Stage("a", **changed)
+        stage = Stage("client-1", **changed)
         stage.evaluator = evaluator
         assert not stage.look()
         assert stage.publish(5) == {}
-    sessions = {client: Session(client, "1-1", 1) for client in ("b", "a", "c")}
-    turns = [cast("Session", next_in_turn(sessions, last)).client for last in ("", "a", "b", "c")]
-    assert turns == ["a", "b", "c", "a"]
-    assert next_in_turn({}, "a") is None
+
+
+@pytest.mark.parametrize(
+    ("clients", "turns"),
+    [
+        ("", [[], []]),
+        ("a", [["a"], ["a"]]),
+        ("b a", [["a", "b"], ["b", "a"]]),
+        ("c b a d", [["a", "b", "c"], ["b", "c", "d"]]),
+        ("client-1 a client-2 b", [["client-1"], ["client-1"]]),
+    ],
+)
+def test_of_invited_clients_several_are_asked_and_of_own_ones_one(
+    clients: str, turns: list[list[str]]
+) -> None:
+    sessions = {client: Session(client, "1-1", 1) for client in clients.split()}
+    asked = [[one.client for one in next_in_turn(sessions, last)] for last in ("", "a")]
+    assert asked == turns
+
+
+def test_invited_clients_play_an_evaluation_together_and_who_fails_is_asked_last() -> None:
+    stage = Stage("a", "b", "c", "d", client__hang_seconds=1.0)
+    stage.look()
+    assert stage.publish(5) == dict.fromkeys("abc", 105)
+    assert {stage.by_client[name].greedy.players for name in "abc"} == {3}
+    stage.beat("a", GreedyPlay(model_id=105, played=3))
+    stage.beat("b", GreedyPlay(model_id=105))
+    for second in range(2 * int(STILL_FOR_S)):
+        stage.beat("b", GreedyPlay(model_id=105, steps=second))
+        stage.beat("c", GreedyPlay(model_id=105, steps=min(second, 30)))
+        stage.look(1.0)
+    assert stage.asked == {}, "c makes no step any more; a was done, and has waited longer"
+    assert stage.publish(6) == dict.fromkeys("abd", 106), "not who failed"
+    stage.telemetry = node_state("telemetry", evaluated=106)
+    stage.look()
+    assert stage.told[-3:] == [(name, None) for name in "dab"]
 
 
 def test_the_node_asks_with_weights_it_keeps(run_node: RunNode, tmp_path: Path) -> None:

@@ -53,6 +53,60 @@ def test_the_trainer_tells_what_came_of_invited_clients(run_node: RunNode) -> No
         node.wait_for(lambda now: now.arrived == wanted, "what came")
 
 
+@pytest.mark.parametrize(("reward", "what"), [(1.0, "returns"), (0.0, "episode lengths")])
+def test_episodes_of_another_size_are_cut_off_too(run_node: RunNode, reward: float, what: str) -> None:
+    with run_node(dqn_settings(dqn__learning_starts=1000)) as node:
+        good, evil = join(node, "client-1"), join(node, "evil")
+        for _ in range(6):
+            _send(good, reward, steps=1)
+        _taken(node, 12)
+        _send(evil, reward, steps=100_000)
+        until(lambda: evil.granted().status == "quarantined", "it is cut off")
+        assert evil.granted().reason.startswith(f"its {what} are ")
+        assert len(node.node.learner.memory) == 12
+
+
+def test_who_is_served_is_judged_and_purged_by_its_own_name(run_node: RunNode) -> None:
+    """Of several clients whose samples an inference server sends."""
+    with run_node(dqn_settings(dqn__learning_starts=1000)) as node:
+        good, evil = join(node, "client-1"), join(node, "evil")
+        server = Player(node.connection, node.keys, "inference-1", num_envs=4)
+        server.hello(serves=True, served={"evil": 2, "client-1": 0})
+        server.beat()
+        until(server.grant, "its grant")
+        _send(server)
+        node.wait_for(lambda now: now.arrived.keys() == {"evil"}, "it is told whose they are")
+        server.deliver(8, reward=np.repeat([1.0, 1e6], 16).astype(np.float32))
+        until(lambda: evil.granted().status == "quarantined", "it is cut off")
+        _send(server)
+        _taken(node, 32 + 16 + 16)
+        refused = {"evil": {"not_admitted": 4}}
+        node.wait_for(lambda now: now.rejected_by_client == refused, "it is counted")
+        assert [one.granted().status for one in (good, server)] == ["accepted"] * 2
+        memory = node.node.learner.memory
+        assert len(memory) == 48, "what it had sent before left the memory, that of the others did not"
+        purged = node.answer(node.ask("purge", client="client-1"))
+        assert (purged.result, len(memory)) == ({"transitions": 48}, 0)
+
+
+def test_a_purge_takes_what_one_client_has_sent_and_nothing_else_also_after_a_restart(
+    run_node: RunNode,
+) -> None:
+    settings = dqn_settings(dqn__learning_starts=1000, checkpoint__with_buffer=True)
+    names = ("pc-2069", "pc-5597")  # short hashes of them are the same
+    with run_node(settings) as node:
+        for player in [join(node, name) for name in names]:
+            _send(player)
+        _taken(node, 32)
+        assert node.answer(node.ask("save", kind="current")).ok
+    with run_node(settings, resume=True) as node:
+        memory = node.node.learner.memory
+        until(lambda: len(memory) == 32, "its memory")
+        purged = node.answer(node.ask("purge", client=names[0]))
+        assert (purged.result, len(memory)) == ({"transitions": 16}, 16)
+        assert node.answer(node.ask("purge", client="nobody")).result == {"transitions": 0}
+
+
 def test_when_training_diverges_who_stands_out_is_cut_off_named_and_forgotten(
     run_node: RunNode, redis_address: Address, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -83,13 +83,14 @@ class ServedRun:
         self._policy = make_policy(config.policy, config.settings["central.inference_device"])
         self._memory = remembered_by(self._policy)
         self._rng = np.random.default_rng(derived_seed(config.seed, self._progress.client, config.attempt))
-        self._progress.env_id, self._progress.num_envs = config.settings["env.id"], 1
+        self._progress.env_id = config.settings["env.id"]
+        self._clients: dict[str, ServedClient] = {}  # those that have asked
+        self._attempt = config.attempt
         self._uploader = self._begin_session()
         self._header: WeightsHeader | None = None
         self._swapped_at = self._looked_at = float("-inf")
         self._clock = BeatClock()
         self._live: dict[str, LiveClient] = {}
-        self._clients: dict[str, ServedClient] = {}  # those that have asked
         self._session_due = False  # for the environments of a client that has just been admitted
         self._asked_at: dict[str, float] = {}  # when the last request of a client came, whatever it was
         self._unreadable: set[str] = set()  # clients whose newest requests could not be used
@@ -97,13 +98,21 @@ class ServedRun:
         self._taken: list[ServedClient] = []  # whose last request is to be recorded
 
     def _begin_session(self) -> Uploader:
+        progress = self._progress
+        progress.served = {name: one.first_env for name, one in self._clients.items()}
+        progress.num_envs = max((one.first_env + one.num_envs for one in self._clients.values()), default=1)
         buffer_bytes = int(self._settings["client.buffer_bytes"])
         return self._client_link.enter(self._config, self._config.contract, buffer_bytes)
 
     def turn(self) -> None:
         """Answer one batch, as soon as there are weights and the trainer takes samples."""
         client_link, now = self._client_link, time.monotonic()
-        plan = client_link.plan
+        plan, config = client_link.plan, client_link.view.config
+        if config is not None and config.attempt != self._attempt:
+            # Another trainer does not know whose environments are whose: the hello tells.
+            self._attempt = config.attempt
+            self.cut_all()
+            self._uploader = self._begin_session()
         client_link.obey(plan, "waiting" if self._header is None else "sampling")
         # With new weights the trainer tells anew how much each client explores.
         if self._swap(now) or now - self._looked_at >= _LOOK_EVERY_S:
@@ -201,7 +210,6 @@ class ServedRun:
             # Before it is answered: no step may have the number of another one.
             self._session_due = False
             self._record()
-            self._progress.num_envs = max(one.first_env + one.num_envs for one in self._clients.values())
             self._uploader = self._begin_session()
         return asked
 

@@ -22,7 +22,7 @@ CREATE TABLE IF NOT EXISTS evaluation_values (
     value REAL,
     PRIMARY KEY (metric, evaluation_row)
 ) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS greedy_episodes (
+CREATE TABLE IF NOT EXISTS greedy_played (
     client TEXT NOT NULL,
     entry BLOB NOT NULL,
     attempt INTEGER NOT NULL,
@@ -35,8 +35,8 @@ CREATE TABLE IF NOT EXISTS greedy_episodes (
     seconds REAL NOT NULL,
     env_index INTEGER NOT NULL,
     asked TEXT NOT NULL,
-    cut INTEGER NOT NULL DEFAULT 0,
-    PRIMARY KEY (attempt, model_id, number),
+    cut INTEGER NOT NULL,
+    PRIMARY KEY (attempt, model_id, client, number),
     UNIQUE (client, entry)
 );
 """
@@ -122,49 +122,52 @@ class GreedyEpisodes:
 
     def __init__(self, db: sqlite3.Connection) -> None:
         self._db = db
-        columns = {name for _, name, *_ in db.execute("PRAGMA table_info(greedy_episodes)")}
-        if "cut" not in columns:  # it is of an earlier version
-            db.execute("ALTER TABLE greedy_episodes ADD COLUMN cut INTEGER NOT NULL DEFAULT 0")
 
     def knows(self, client: str, entry: EntryId) -> bool:
         """Whether an entry is stored already."""
         found = self._db.execute(
-            "SELECT 1 FROM greedy_episodes WHERE client = ? AND entry = ?", (client, _ENTRY.pack(*entry))
+            "SELECT 1 FROM greedy_played WHERE client = ? AND entry = ?", (client, _ENTRY.pack(*entry))
         )
         return found.fetchone() is not None
 
     def add(self, played: Played, now: float) -> bool:
-        """Store an episode; return whether it is the first one of its number in its evaluation."""
+        """Store an episode; return whether it is its client's first one of its number in its evaluation."""
         (client, entry, one), order = played
         name = one.attempt, one.model_id, one.number
         figures = one.total_return, one.length, one.terminated, one.seconds, one.env_index
         stored = self._db.execute(
-            f"INSERT OR IGNORE INTO greedy_episodes VALUES ({', '.join('?' * 13)})",
+            f"INSERT OR IGNORE INTO greedy_played VALUES ({', '.join('?' * 13)})",
             (client, _ENTRY.pack(*entry), *name, now, *figures, order.to_json(), one.cut),
         )
         return stored.rowcount > 0
 
     def newest_complete(self) -> Complete | None:
-        """Return the newest evaluation of which enough episodes are stored; None before the first."""
+        """Return the newest evaluation of which enough is stored, as the median client played it, or None."""
         orders = self._db.execute(
-            "SELECT asked FROM greedy_episodes WHERE number = 0 ORDER BY attempt DESC, model_id DESC"
+            "SELECT asked, group_concat(client) FROM greedy_played WHERE number = 0"
+            " GROUP BY attempt, model_id ORDER BY attempt DESC, model_id DESC"
         )
-        for (asked,) in orders:
+        for asked, clients in orders:
             order = GreedyOrder.read(asked)
             if order is None:
                 continue
-            episodes = self._of(order)
-            count = enough(order, [total_return for total_return, *_ in episodes])
-            if count is not None:
-                returns, lengths, seconds, cut = zip(*episodes[:count], strict=True)
-                return Complete(order, returns, lengths, sum(seconds), sum(cut))
+            played = [self._played(order, client) for client in clients.split(",")]
+            whole = [one for one in played if one is not None]
+            if len(whole) >= order.players:
+                in_order = sorted(whole, key=lambda one: sum(one.returns) / len(one.returns))
+                return in_order[(len(in_order) - 1) // 2]
         return None
 
-    def _of(self, order: GreedyOrder) -> list[tuple[float, int, float, int]]:
-        """Return the episodes of an evaluation up to the first missing one."""
+    def _played(self, order: GreedyOrder, client: str) -> Complete | None:
+        """Return what a client has played of an evaluation, when that is enough."""
         found = self._db.execute(
-            "SELECT number, total_return, length, seconds, cut FROM greedy_episodes"
-            " WHERE attempt = ? AND model_id = ? ORDER BY number",
-            (order.attempt, order.model_id),
+            "SELECT number, total_return, length, seconds, cut FROM greedy_played"
+            " WHERE attempt = ? AND model_id = ? AND client = ? ORDER BY number",
+            (order.attempt, order.model_id, client),
         )
-        return [told for index, (number, *told) in enumerate(found) if number == index]
+        episodes = [told for index, (number, *told) in enumerate(found) if number == index]
+        count = enough(order, [total_return for total_return, *_ in episodes])
+        if count is None:
+            return None
+        returns, lengths, seconds, cut = zip(*episodes[:count], strict=True)
+        return Complete(order, returns, lengths, sum(seconds), sum(cut))

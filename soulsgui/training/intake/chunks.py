@@ -36,7 +36,8 @@ from soulsgui.wire.messages.session import CHUNK_FIELD, HELLO_FIELD
 logger = logging.getLogger(__name__)
 
 _LONGEST_NUMBER = 18
-_DECADES = 3.0  # rewards so many powers of ten larger than those of the others are not learned from
+_DECADES = 3.0  # who sends rewards so many powers of ten larger than those of the others is cut off
+_MEASURED_FROM = 10.0  # episodes
 
 
 @dataclass
@@ -147,15 +148,13 @@ class Accepted:
     chunks: int  # in how many they came
 
 
-def _hash(text: str) -> int:
-    """Return 23 bits, the same in every process: a saved memory goes on with sessions that go on."""
-    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=4).digest(), "big") >> 9
+def _number_of(session: Session) -> int:
+    """Return a number below `ORIGIN_BIT`, the same in every process: a saved memory goes on with sessions.
 
-
-def source_of(client: str, session: str = "") -> int:
-    """Return the source of segments of environment 0; the others of its session are counted from there."""
-    free_bits = 17  # for them: `heartbeat.MAX_ENVS`
-    return _hash(client) << ORIGIN_BIT | _hash(f"{client} {session}") << free_bits
+    It has bits left for the environments of the session (`heartbeat.MAX_ENVS`), to be counted from there.
+    """
+    name = f"{session.client} {session.id}".encode()
+    return int.from_bytes(hashlib.blake2b(name, digest_size=4).digest(), "big") >> 9 << 17
 
 
 class SampleSink(Protocol):
@@ -259,6 +258,8 @@ class _Opened:
     codes: Codes  # of each segment, `[S]`; booking changes it
     starts: Ints  # first segment of each chunk, and their number, `[C + 1]`
     first: Sequence[int]  # first chunk of each arrival, and their number
+    names: Sequence[str]  # the client of each arrival, then those that were served by some of them
+    owners: Ints  # who played each segment, as a position in `names`, `[S]`
 
     def codes_of(self, chunk: int) -> Codes:
         """Return what is said of the segments of one chunk, to be changed in place."""
@@ -290,7 +291,13 @@ class Ingest:
         self._sessions = sessions
         self._sink = sink
         self._rejects = rejects
-        self.rewards, self.arrived = Sizes(), ArrivedEpisodes()
+        self.sizes = {
+            "rewards": Sizes(),
+            "returns": Sizes(_MEASURED_FROM),
+            "episode lengths": Sizes(_MEASURED_FROM),
+        }
+        self.arrived = ArrivedEpisodes()
+        self.origins: dict[str, int] = {}  # a number for each client (`Segments.origin`)
 
     def use(self, arrivals: Sequence[Arrivals]) -> list[Session]:
         """Take chunks over; return the sessions that were cut off by what came of them."""
@@ -341,36 +348,65 @@ class Ingest:
         first = list(accumulate((len(arrival.chunks) for arrival in arrivals), initial=0))
         counts = np.diff(starts[first])
         codes = self._sink.judge(Owned(found.segments, [one.session for one in arrivals], counts))
-        return _Opened(found, codes, starts, first)
+        names = [one.session.client for one in arrivals]
+        owners = np.repeat(np.arange(len(arrivals)), counts)
+        for number, arrival in enumerate(arrivals):
+            if served := arrival.session.served:
+                here = slice(starts[first[number]], starts[first[number + 1]])
+                env = found.segments.env_index[here]
+                at = np.searchsorted(list(served.values()), env, side="right") - 1
+                owners[here] = np.where(at < 0, number, len(names) + at)
+                names += served
+        return _Opened(found, codes, starts, first, names, owners)
 
     def _outliers(self, opened: _Opened, arrivals: Sequence[Arrivals]) -> list[Session]:
-        """Cut those off whose rewards are of another size than those of the others; nothing of it is used."""
-        segments, size = opened.found.segments, np.abs(opened.found.segments.reward)
-        of_segment = np.repeat(np.arange(len(arrivals)), np.diff(opened.starts[opened.first]))
-        of_step, counted = np.repeat(of_segment, segments.length), size <= LARGEST
+        """Cut those off whose numbers are of another size than those of the others; nothing of it is used."""
+        self._measure(opened)
+        found: dict[str, str] = {}
+        for what, sizes in self.sizes.items():
+            for client, words in sizes.outliers(_DECADES).items():
+                found.setdefault(client, f"its {what} are {words}")
+        named = []
+        for client in dict.fromkeys(opened.names) if found else ():
+            if client not in found:
+                continue
+            session = self._sessions.by_client.get(client)
+            if session is not None and session.status == "accepted":
+                named.append(session)
+                session.cut_off(found[client])
+                gone = self._sink.forget(client)
+                logger.warning(
+                    "%s was cut off: %s; %d of its transitions left the memory", client, session.reason, gone
+                )
+        for owner in range(len(arrivals), len(opened.names)):
+            if self._sessions.is_cut_off(client := opened.names[owner]):
+                its = opened.owners == owner
+                opened.codes[its] = LEFT_OUT
+                self._sessions.count_unadmitted(client, Reason.NOT_ADMITTED, int(np.count_nonzero(its)))
+        return named
 
-        def of_each(owner: Ints, values: NDArray[Any]) -> list[float]:
-            sums: list[float] = np.bincount(owner, values, len(arrivals)).tolist()
+    def _measure(self, opened: _Opened) -> None:
+        """Take note of the size of what each client has sent."""
+        segments, size = opened.found.segments, np.abs(opened.found.segments.reward)
+        of_step, counted = np.repeat(opened.owners, segments.length), size <= LARGEST
+
+        def of_each(owners: Ints, values: NDArray[Any]) -> list[float]:
+            sums: list[float] = np.bincount(owners, values, len(opened.names)).tolist()
             return sums
 
-        sizes, totals = (of_each(of_step, np.where(counted, one, 0.0)) for one in (size, segments.reward))
-        counts, ended = of_each(of_step, counted & (size > 0)), of_each(of_segment, segments.ended)
-        steps = of_each(of_segment, segments.length)
-        told = zip(arrivals, sizes, counts, ended, steps, totals, strict=True)
-        for arrival, of_rewards, count, episodes, length, total in told:
-            self.rewards.note(arrival.session.client, of_rewards, count)
-            self.arrived.note(arrival.session.client, int(episodes), length, total, of_rewards)
-        found = self.rewards.outliers(_DECADES)
-        named = [one.session for one in arrivals if found and one.session.client in found]
-        for session in named:
-            if session.status == "accepted":
-                session.cut_off(f"its rewards are {found[session.client]}")
-                gone = self._sink.forget(session.client)
-                logger.warning(
-                    "%s was cut off: %s; %d of its transitions left the memory",
-                    session.client, session.reason, gone,
-                )  # fmt: skip
-        return named
+        of_rewards, totals = (
+            of_each(of_step, np.where(counted, one, 0.0)) for one in (size, segments.reward)
+        )
+        counts, ended = of_each(of_step, counted & (size > 0)), of_each(opened.owners, segments.ended)
+        steps = of_each(opened.owners, segments.length)
+        told = zip(opened.names, of_rewards, counts, ended, steps, totals, strict=True)
+        for client, rewards, count, episodes, length, total in told:
+            if not length:  # an inference server sends nothing of its own
+                continue
+            self.sizes["rewards"].note(client, rewards, count)
+            self.sizes["returns"].note(client, abs(total), episodes)
+            self.sizes["episode lengths"].note(client, length, episodes)
+            self.arrived.note(client, int(episodes), length, total, rewards)
 
     def _book_together(self, opened: _Opened, number: int, arrival: Arrivals) -> bool:
         """Book all chunks of a client in one step, if they are good and in order; return whether they are."""
@@ -436,11 +472,14 @@ class Ingest:
         counts = np.diff(opened.starts[opened.first])
         chunks = np.repeat(np.arange(len(opened.found.counts)), opened.found.counts)[good]
         clients = np.repeat(np.arange(len(arrivals)), counts)[good]
-        sources = [source_of(arrival.session.client, arrival.session.id) for arrival in arrivals]
+        numbers = np.array([_number_of(arrival.session) for arrival in arrivals], np.int64)
+        origins = [self.origins.setdefault(name, len(self.origins) + 1) for name in opened.names]
+        origin = np.array(origins, np.int64)[opened.owners[good]]
         segments = opened.found.segments.take(good)
+        source = (origin << ORIGIN_BIT) + numbers[clients] + segments.env_index
         self._sink.insert(
             Accepted(
-                replace(segments, source=np.array(sources, np.int64)[clients] + segments.env_index),
+                replace(segments, source=source),
                 clients,
                 [arrival.session.client for arrival in arrivals],
                 int(np.count_nonzero(np.bincount(chunks))),

@@ -21,14 +21,21 @@ _DEVIATION = 1.4826  # of normal numbers in median absolute deviations
 
 
 class Sizes:
-    """The mean size of what each client has sent lately."""
+    """The mean size of what each client has sent lately.
 
-    def __init__(self) -> None:
+    Those of whom fewer than `measured_from` numbers came are no measure for others.
+    """
+
+    def __init__(self, measured_from: float = 0.0) -> None:
+        self._measured_from = measured_from
         self._seen: dict[str, tuple[float, float]] = {}  # sum of the newest sizes, and how many they are
+        self._own: set[str] = set()  # clients of the server
         self._released: set[str] = set()
 
     def note(self, client: str, total: float, count: float) -> None:
         """Take in how large so many numbers of a client are together, zeros left out."""
+        if client not in self._seen and is_own_name(client):
+            self._own.add(client)
         before, known = self._seen.get(client, (0.0, 0.0))
         total, count = before + total, known + count
         kept = min(_MOST / count, 1.0) if count else 1.0
@@ -41,13 +48,17 @@ class Sizes:
 
     def outliers(self, decades: float) -> dict[str, str]:
         """Say whose numbers are so many powers of ten larger than those of the others, in words."""
-        sizes = {
-            client: math.log10(total / max(count, _LEAST)) if total else 0.0
-            for client, (total, count) in self._seen.items()
-        }
-        measure = [size for client, size in sizes.items() if is_own_name(client)]
-        if not measure and len(sizes) >= _LEAST_CLIENTS:
-            measure = list(sizes.values())
+        sizes = {client: _size(total, max(count, _LEAST)) for client, (total, count) in self._seen.items()}
+        measures = sizes
+        if self._measured_from:
+            measures = {
+                client: _size(total, count)
+                for client, (total, count) in self._seen.items()
+                if count >= self._measured_from
+            }
+        measure = [measures[client] for client in self._own & measures.keys()]
+        if not measure and len(measures) >= _LEAST_CLIENTS:
+            measure = list(measures.values())
         if not measure:
             return {}
         middle = median(measure)
@@ -56,8 +67,21 @@ class Sizes:
         return {
             client: f"{10 ** (size - middle):.2g} times as large as those of the others"
             for client, size in sizes.items()
-            if size > limit and not (is_own_name(client) or client in self._released)
+            if size > limit and client not in self._own | self._released
         }
+
+    def two_apart(self, decades: float) -> str:
+        """Say of two who play alone whose numbers are that much larger; which are right is unknown."""
+        if len(self._seen) != 2 or self._own:
+            return ""
+        sizes = {client: _size(total, max(count, _LEAST)) for client, (total, count) in self._seen.items()}
+        small, large = sorted(sizes, key=lambda client: sizes[client])
+        times = 10 ** (sizes[large] - sizes[small])
+        return f"{large} are {times:.2g} times as large as those of {small}" if times > 10**decades else ""
+
+
+def _size(total: float, count: float) -> float:
+    return math.log10(total / count) if total else 0.0
 
 
 NEWEST_EPISODES = 100.0
@@ -72,12 +96,13 @@ class ArrivedEpisodes:
 
     def note(self, client: str, episodes: int, steps: float, total: float, size: float) -> None:
         """Take in how many episodes ended in so many steps, with the sums of their (absolute) rewards."""
-        if is_own_name(client):
+        if client not in self._seen and is_own_name(client):
             return
         count, *before = self._seen.get(client, (0, 0.0, 0.0, 0.0, 0.0))
         newest = [old + new for old, new in zip(before, (episodes, steps, total, size), strict=True)]
         kept = min(NEWEST_EPISODES / newest[0], 1.0) if newest[0] else 1.0
-        self._seen[client] = (count + episodes, *(one * kept for one in newest))
+        ended, length, returns, sizes = (one * kept for one in newest)
+        self._seen[client] = count + episodes, ended, length, returns, sizes
 
     def told(self, clients: Iterable[str]) -> dict[str, Arrived]:
         """Return what came of those clients of which an episode did."""

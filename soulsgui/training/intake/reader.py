@@ -261,11 +261,13 @@ class Intake:
 
     def cut_off_outliers(self, connection: redis.Redis) -> str:
         """After the training has diverged: cut those off whose rewards stand out; say who and why."""
-        found = self.ingest.rewards.outliers(_DECADES_WHEN_DIVERGED)
+        found = self.ingest.sizes["rewards"].outliers(_DECADES_WHEN_DIVERGED)
         names = [client for client in found if not self.sessions.is_cut_off(client)]
         for client in names:
             self.cut_off(connection, client, f"the training diverged, and its rewards are {found[client]}")
-        return "".join(f"; {client} is cut off: its rewards are {found[client]}" for client in names)
+        named = "".join(f"; {client} is cut off: its rewards are {found[client]}" for client in names)
+        apart = self.ingest.sizes["rewards"].two_apart(_DECADES_WHEN_DIVERGED)
+        return f"; the rewards of {apart}, and nobody else plays to tell who is right" if apart else named
 
     def _exclude(self, client: str) -> None:
         """Expect nothing of a client any more that was cut off, and tell it."""
@@ -306,7 +308,8 @@ class Intake:
         if not self.sessions.release(client):
             return False
         logger.info("%s was released", client)
-        self.ingest.rewards.release(client)
+        for sizes in self.ingest.sizes.values():
+            sizes.release(client)
         self._flooding.discard(client)
         if client in self.sessions.by_client:
             self._to_tell.add(client)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from math import inf
 from types import MappingProxyType
 
-from soulsgui.wire.keys import PROTOCOL, EntryId
+from soulsgui.wire.keys import PROTOCOL, EntryId, inference_number
 from soulsgui.wire.messages.chunk import Reason
 from soulsgui.wire.messages.heartbeat import MAX_ENVS, Heartbeat
 from soulsgui.wire.messages.session import Grant, GrantStatus, GreedyOrder, Ladder, RoundShare, SessionHello
@@ -205,6 +205,7 @@ class Session:
     share: float | None = None  # of all that comes, 0 to 1; None while nothing comes
     told_share: float | None = None
     serves: bool = False  # an inference server: those who step the environments have sessions of their own
+    served: Mapping[str, int] = field(default_factory=dict)  # the first environment of each of them, in order
 
     @property
     def rungs(self) -> int:
@@ -458,6 +459,8 @@ class Sessions:
         past, problem = self._past[client], self._why_refused(client, hello)
         session = Session(client, str(entry), hello.num_envs if hello else 1, now, since=entry)
         session.serves = hello is not None and hello.serves
+        if hello is not None and inference_number(client):  # nobody else speaks for others
+            session.served = dict(sorted(hello.served.items(), key=lambda one: one[1]))
         session.in_a_row, past.in_a_row = past.in_a_row, 0
         session.plays = not problem and past.cut_off is None
         if problem:

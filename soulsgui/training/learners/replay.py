@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from soulsgui.config.schema import Settings
 from soulsgui.config.sections.algorithms import BEYOND_SUPPORT, BEYOND_SUPPORT_REMEDY, beyond_support_words
 from soulsgui.errors import MemoryGoneError
-from soulsgui.experience.segments import ORIGIN_BIT, Bools, Segments
+from soulsgui.experience.segments import Bools, Segments
 from soulsgui.policies.exploration import Moment, with_still
 from soulsgui.rl.agents.base import OffPolicyAgent
 from soulsgui.rl.agents.dqn import DQNAgent
@@ -27,7 +27,7 @@ from soulsgui.rl.gradients.dqn import DQNParts
 from soulsgui.training.agents import make_agent
 from soulsgui.training.attempt import TrainingRun
 from soulsgui.training.compiling import Compiling
-from soulsgui.training.intake.chunks import Accepted, source_of
+from soulsgui.training.intake.chunks import Accepted
 from soulsgui.training.intake.sessions import REFUSED, Exploration, Session
 from soulsgui.training.learners import limits
 from soulsgui.training.learners.asynchronous import AsynchronousLearner
@@ -297,7 +297,8 @@ class ReplayLearner(AsynchronousLearner):
 
     def forget(self, client: str) -> int:
         """Draw nothing any more of what a client has sent; return how many transitions these are."""
-        return self.memory.remove(source_of(client) >> ORIGIN_BIT)
+        origin = self.run.origins.get(client)
+        return 0 if origin is None else self.memory.remove(origin)
 
     def rewarded(self, segments: Segments) -> Segments:
         """Return segments with the rewards that are remembered."""

@@ -25,6 +25,7 @@ class SessionHello(Message):
         run_id: The run it wants to play for.
         contract: Hash of the contract it was built for.
         num_envs: Environments it steps side by side: its share of a round is this times the steps.
+        served: Of an inference server, the number of the first environment of each client that it serves.
         versions: Version of each package that matters.
         serves: Whether it is an inference server, which sends what the environments of others show.
         spaces: What its environment shows and takes (`environments.spaces.SpacesSpec.to_json`), told where
@@ -40,6 +41,7 @@ class SessionHello(Message):
     contract: str
     num_envs: int = Field(ge=1, le=MAX_ENVS)
     serves: bool = False
+    served: dict[str, int] = Field(default_factory=dict)
     versions: dict[str, Words] = Field(default_factory=dict)
     spaces: dict[str, Any] | None = None
 
@@ -83,6 +85,8 @@ class GreedyOrder(Message):
         goal: Mean return that it is held against: it is over as soon as it says on which side of it the
             policy is. None: it takes `count` episodes.
         least: With a goal, episodes after which that is checked for the first time.
+        players: How many clients play it, each all of it, so that none decides: the median of their means
+            counts, the lower one of two.
     """
 
     model_id: int = Field(ge=0)
@@ -94,6 +98,7 @@ class GreedyOrder(Message):
     confirms: int | None = None
     goal: float | None = None
     least: int = Field(1, ge=1)
+    players: int = Field(1, ge=1)
 
 
 class Grant(Message):

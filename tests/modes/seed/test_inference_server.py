@@ -45,6 +45,21 @@ def test_a_repeated_request_gets_the_same_answer_and_makes_no_second_transition(
     check_weights(trainer, received)
 
 
+def test_each_trainer_is_told_whose_environments_are_whose(
+    trainer: HandTrainer, serving: ServingThread, client: HandClient
+) -> None:
+    other = HandClient(trainer, "other", num_envs=3)
+    client.ask(0)
+    other.ask(0)
+    trainer.until(lambda: len(trainer.hellos()[-1].served) == 2, "both are told")
+    told = trainer.hellos()[-1]
+    assert (told.served, told.num_envs) == ({client.name: 0, "other": 2}, 5)
+    said = len(trainer.hellos())
+    trainer.begin_run("run-1", attempt=2)
+    trainer.until(lambda: len(trainer.hellos()) > said, "another hello")
+    assert trainer.hellos()[-1].served == told.served
+
+
 def test_an_episode_that_ends_has_its_own_last_observation(
     trainer: HandTrainer, serving: ServingThread, client: HandClient
 ) -> None:

@@ -31,6 +31,9 @@ def test_whose_numbers_are_of_another_size_is_named_by_the_others() -> None:
 def test_nobody_is_an_outlier_against_itself_or_against_one_other() -> None:
     assert sizes_of(a=1e9).outliers(DECADES) == {}
     assert sizes_of(a=1.0, b=1e9).outliers(DECADES) == {}
+    assert sizes_of(a=1.0, b=1e9).two_apart(DECADES) == "b are 1e+09 times as large as those of a"
+    assert sizes_of(a=1.0, b=900.0).two_apart(DECADES) == ""
+    assert sizes_of(client_1=1.0, b=1e9).two_apart(DECADES) == sizes_of(a=1.0).two_apart(DECADES) == ""
     assert list(sizes_of(client_1=1.0, b=1e9).outliers(DECADES)) == ["b"], "but against the server's own"
     many = sizes_of(client_1=1.0, b=1e9, c=1e9, d=1e9)
     assert list(many.outliers(DECADES)) == ["b", "c", "d"], "however many they are"
@@ -73,6 +76,17 @@ def test_who_was_released_is_not_named_again() -> None:
     assert sizes.outliers(DECADES) == {}
 
 
+def test_those_of_whom_little_came_are_no_measure() -> None:
+    lengths = Sizes(measured_from=10)
+    lengths.note("client-1", 5.0, 0)  # its first episode is under way
+    lengths.note("a", 2000 * 100.0, 100)
+    assert lengths.outliers(DECADES) == {}
+    lengths.note("client-1", 9.0 * 10, 10)
+    assert lengths.outliers(DECADES) == {}, "who plays better plays longer"
+    lengths.note("b", 20_000 * 100.0, 100)
+    assert list(lengths.outliers(DECADES)) == ["b"]
+
+
 def _balance(obs: np.ndarray) -> int:
     return int(obs[2] + 0.3 * obs[3] > 0)
 
@@ -97,7 +111,7 @@ def _against(obs: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize("steps", [16, 3000])
 def test_better_players_and_explorers_are_no_outliers(env_id: str, skilled: Callable, steps: int) -> None:
     """On a ladder from always exploring to never, as clients of Ape-X stand."""
-    sizes = Sizes()
+    sizes, lengths, returns = Sizes(), Sizes(10), Sizes(10)
     env = gymnasium.make(env_id)
     for rung in range(6):
         rng = np.random.default_rng(rung)
@@ -108,11 +122,14 @@ def test_better_players_and_explorers_are_no_outliers(env_id: str, skilled: Call
             obs, reward, terminated, truncated, _ = env.step(
                 env.action_space.sample() if explores else skilled(obs)
             )
+            ended = terminated or truncated
             sizes.note(f"pc{rung}", abs(reward), reward != 0)
-            if terminated or truncated:
+            lengths.note(f"pc{rung}", 1, ended)
+            returns.note(f"pc{rung}", abs(reward), ended)
+            if ended:
                 obs, _ = env.reset()
     env.close()
-    assert sizes.outliers(DECADES) == {}
+    assert sizes.outliers(DECADES) == lengths.outliers(DECADES) == returns.outliers(DECADES) == {}
     for client, (total, count) in list(sizes._seen.items()):
         if total and count > 1:
             cheating = Sizes()

@@ -53,6 +53,14 @@ def _admitted(sessions: Sessions, client: str = "c", ms: int = 1) -> Session:
     return sessions.hello(client, EntryId(ms, 0), _hello(client=client), now=5.0)
 
 
+def test_nobody_but_an_inference_server_speaks_for_others(sessions: Sessions) -> None:
+    served = {"b": 4, "a": 0}
+    for client, expected in (("c", {}), ("inference-1", served)):
+        session = sessions.hello(client, LATER, _hello(client=client, serves=True, served=served), now=5.0)
+        assert session.served == expected
+    assert list(session.served) == ["a", "b"]
+
+
 @pytest.mark.parametrize(
     ("hello", "reason"),
     [
