@@ -1,4 +1,4 @@
-"""Storing episodes, and reading the curve of a long run: all of it and a part of it.
+"""Storing episodes, with and without a sink at work, and reading the curve of a long run: all, and a part.
 
 In processor time, which other work beside it hardly changes: both sides are one thread that seldom waits.
 
@@ -6,6 +6,8 @@ python -m benchmarks.telemetry [--json] [--quick]
 """
 
 import sqlite3
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -16,9 +18,12 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.report import Measured, beside, run
+from soulsgui.config.paths import RunFolder
+from soulsgui.config.schema import Settings
 from soulsgui.telemetry.intake import Arrival
 from soulsgui.telemetry.recorder import Recorder
 from soulsgui.telemetry.store import query_history
+from soulsgui.wire.access import Address
 from soulsgui.wire.control import HistoryQueryParams
 from soulsgui.wire.keys import EntryId
 from soulsgui.wire.messages.metrics import AttemptRow
@@ -86,6 +91,24 @@ def _insert(path: Path, count: int) -> float:
     return count / taken
 
 
+def _record_beside_sink(path: Path, count: int) -> float:
+    """Store episodes while the sink for TensorBoard, a process of its own, follows the store."""
+    run = RunFolder(path.parent / _RUN)
+    run.root.mkdir()
+    run.config.write_text(Settings().model_dump_json())
+    nobody = run.root / "redis.json"
+    Address("127.0.0.1", 1).write(nobody)  # without a server nobody hears how the sink is
+    words = ("sink", "tensorboard", "--run", str(run.root), "--server-file", str(nobody))
+    process = subprocess.Popen([sys.executable, "-m", "soulsgui", *words], stderr=subprocess.DEVNULL)
+    try:
+        while not run.tensorboard.exists():
+            time.sleep(0.05)
+        return _record(run.store, count)
+    finally:
+        process.kill()
+        process.wait()
+
+
 def _in_new_file(work: Callable[[Path, int], float], count: int) -> float:
     with tempfile.TemporaryDirectory() as folder:
         return work(Path(folder) / "telemetry.sqlite", count)
@@ -117,6 +140,16 @@ def measure(quick: bool) -> list[Measured]:
             repeats,
         )
     ]
+    found.append(
+        beside(
+            f"episodes stored, {_BATCH} at a time, beside a sink",
+            "a second of processor time",
+            partial(_in_new_file, _record_beside_sink, stored),
+            "the same without a sink",
+            partial(_in_new_file, _record, stored),
+            repeats,
+        )
+    )
     scan = "SELECT min(total_return), max(total_return), avg(total_return) FROM episodes"
     every = "SELECT episode, env_steps, time, total_return FROM episodes"
     first = f" WHERE row <= {count // 100}"
