@@ -100,6 +100,7 @@ class ClientLink:
         self.asked: ServerView | None = None
         self._changed = threading.Condition()
         self._uploader: Uploader | None = None
+        self._entered: ServerConfig | None = None  # the run that it sends samples of
         self._opened = False
         self.farewell = ""
         self._owner = OwnerLink(owner, self._report, self._plan_anew) if owner is not None else None
@@ -166,7 +167,7 @@ class ClientLink:
             self.address, self.progress, contract, buffer_bytes, self._heartbeat.soon, drops, spaces
         )
         with self._changed:  # no view may come in between and be overtaken by an older one
-            self._uploader = uploader
+            self._uploader, self._entered = uploader, config
             uploader.granted(self.view.grant)
         uploader.start()
         return uploader
@@ -285,6 +286,10 @@ class ClientLink:
                 self.progress.checks["configuration"] = True
             if self._uploader is not None:
                 self._uploader.granted(view.grant)
+                header, run = view.header, self._entered
+                delay = None if run is None else run.max_model_delay
+                if delay is not None and header is not None and run and header.run_id == run.run_id:
+                    self._uploader.drop_older(header.model_id - delay)
         self._plan_anew()
 
     def _plan_anew(self) -> None:

@@ -24,7 +24,7 @@ from soulsgui.sampling.owner_link import Plan, Stepping
 from soulsgui.sampling.progress import ProgressLog
 from soulsgui.sampling.remote import Interrupted, RemotePolicy, RemoteSampling
 from soulsgui.sampling.rollout import FinishedEpisode, Rollout
-from soulsgui.sampling.sampling_modes import FreeRunning, RolloutPlan, Rounds, SamplingMode
+from soulsgui.sampling.sampling_modes import FreeRunning, RolloutPlan, Rounds, SamplingMode, drops_when_full
 from soulsgui.wire.codec import WeightsHeader
 from soulsgui.wire.messages.chunk import digest_number, pack_chunk
 from soulsgui.wire.messages.server_config import OFF_POLICY, ServerConfig, family_of, state_of
@@ -112,7 +112,7 @@ class RunPlayer:
     def play(self) -> None:
         """Play until the run changes or the process should stop."""
         link, settings = self._link, self._config.settings
-        drops = self._family == OFF_POLICY and settings["client.when_full"] == "drop_oldest"
+        drops = self._family == OFF_POLICY and drops_when_full(settings)
         buffer_bytes = int(settings["client.buffer_bytes"])
         self._uploader = link.enter(self._config, self._contract, buffer_bytes, drops)
         self._mode = self._chosen_mode()
@@ -270,7 +270,7 @@ class RunPlayer:
                 link.progress.stepped(segments.steps)
                 self._look(time.monotonic())
                 chunk = pack_chunk(self._config.run_id, self._contract, segments)
-                self._uploader.push_chunk(chunk, segments.steps)
+                self._uploader.push_chunk(chunk, segments.steps, int(segments.model_id_first.max()))
 
     def _interrupt_waiting(self) -> None:
         """Let an answer of the inference server be waited for until something else is wanted than now."""

@@ -1,7 +1,7 @@
 """The two modes of sampling, in rounds or freely: each chooses actions and plans the next rollout."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -66,6 +66,12 @@ def epsilons(grant: Grant, num_envs: int) -> NDArray[np.float64]:
     return ladder(epsilon, rungs.first, num_envs, rungs.count, rungs.exponent)
 
 
+def drops_when_full(settings: Mapping[str, Any]) -> bool:
+    """Whether a client that samples freely plays on while the server takes no more (`client.when_full`)."""
+    real_time = settings["client.step_seconds"] > 0
+    return (settings["client.when_full"] or ("drop_oldest" if real_time else "wait")) == "drop_oldest"
+
+
 class FreeRunning:
     """Plays for an algorithm that learns from what earlier weights played, too.
 
@@ -91,7 +97,7 @@ class FreeRunning:
         self._run_id = config.run_id
         self._greedy = greedy
         self._hold_s = float(config.settings["client.segment_seconds"])
-        self._waits = config.settings["client.when_full"] == "wait"
+        self._waits = not drops_when_full(config.settings)
         self._real_time = config.settings["client.step_seconds"] > 0
         self._heard: ServerView | None = None
         self._newest: ServerView | None = None

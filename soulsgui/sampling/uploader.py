@@ -50,6 +50,7 @@ class StreamEntry:
 
     payload: bytes
     steps: int = 0
+    model_id: int | None = None
     number: int | None = None
     sent_as: EntryId | None = None
     tries: int = 0
@@ -284,9 +285,12 @@ class Uploader(threading.Thread):
         self._stop_event = threading.Event()
         self._link = Link(address, self._stop_event, "uploader")
 
-    def push_chunk(self, payload: bytes, steps: int) -> None:
-        """Queue a chunk of so many transitions; raise the error that this thread has ended by."""
-        self._push(self._chunks, StreamEntry(payload, steps))
+    def push_chunk(self, payload: bytes, steps: int, model_id: int | None = None) -> None:
+        """Queue a chunk of so many transitions; raise the error that this thread has ended by.
+
+        `model_id` is that of the newest weights that any of its segments begins with.
+        """
+        self._push(self._chunks, StreamEntry(payload, steps, model_id))
 
     def push_episode(self, payload: bytes) -> None:
         """Queue a finished episode; as `push_chunk`."""
@@ -314,6 +318,21 @@ class Uploader(threading.Thread):
             if grant != self._grant:
                 self._grant = grant
                 self._changed.notify_all()
+
+    def drop_older(self, model_id: int) -> None:
+        """Drop the chunks whose samples are all of weights before these: the server takes none of them."""
+        with self._changed:
+            dropped = 0
+            for entry in list(self._chunks.pushed):
+                if entry.model_id is not None and entry.model_id < model_id:
+                    self._chunks.pushed.remove(entry)
+                    dropped += entry.steps
+            if dropped:
+                self.session_steps -= dropped
+                self._progress.drop(dropped)
+                self._progress.buffered_bytes = self._buffered()
+                self._changed.notify_all()
+                logger.info("%d transitions are too old for the server: they are not sent", dropped)
 
     def distrust(self) -> None:
         """The server was away: find out whether the session still stands, also when nothing waits."""

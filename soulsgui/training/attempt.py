@@ -36,7 +36,7 @@ from soulsgui.wire.connection import Address, Link
 from soulsgui.wire.keys import Keys
 from soulsgui.wire.manifest import CheckpointKind, Manifest
 from soulsgui.wire.messages.metrics import CheckpointRow, UpdateRow
-from soulsgui.wire.messages.server_config import ServerConfig, contract_hash, state_of
+from soulsgui.wire.messages.server_config import OFF_POLICY, ServerConfig, contract_hash, state_of
 from soulsgui.wire.messages.session import Grant
 
 if TYPE_CHECKING:
@@ -101,7 +101,9 @@ class TrainingRun:
         atomic_write(self.folder.attempts, json.dumps({"begun": begun + 1}).encode())
         self.attempt = begun + 1
 
-    def server_config(self, policy: dict[str, Any], family: str) -> ServerConfig:
+    def server_config(
+        self, policy: dict[str, Any], family: str, max_model_delay: int | None = None
+    ) -> ServerConfig:
         """Return the run as clients see it."""
         settings, env, spaces = self.settings, self.settings.env, self.spaces.to_json()
         told = client_settings(settings) | {"client.segment_length": settings.longest_segment}
@@ -114,6 +116,7 @@ class TrainingRun:
             policy=policy,
             settings=told,
             seed=settings.seed,
+            max_model_delay=max_model_delay,
         )
 
 
@@ -131,7 +134,9 @@ class Attempt:
         stop: threading.Event,
         trainer: TrainingNode,
     ) -> None:
-        config = run.server_config(learner.agent.policy_spec(), learner.family)
+        free = learner.family == OFF_POLICY and run.settings.determinism != "lockstep"
+        delay = learner.remembered_ids - 1 if free else None
+        config = run.server_config(learner.agent.policy_spec(), learner.family, delay)
         self.run, self.stop = run, stop
         self.keys = Keys(address.prefix)
         self.link = Link(address, stop, trainer.name)

@@ -267,3 +267,16 @@ def test_a_copy_agrees_and_one_with_another_number_does_not(kind: type[PPOAgent]
     policy.load(changed)
     with pytest.raises(ClientRegistrationError, match="other numbers here than on the server"):
         check_network(policy, header, box)
+
+
+@pytest.mark.parametrize(("delay", "left"), [(1, 1), (None, 3)])
+def test_newer_weights_tell_which_samples_are_too_old(
+    link: ClientLink, trainer: _Server, delay: int | None, left: int
+) -> None:
+    uploader = link.enter(CONFIG.model_copy(update={"max_model_delay": delay}), "x", 10_000)
+    for model_id in (1, 2, 3):
+        uploader.push_chunk(b"x" * 100, 10, model_id)
+    trainer.publish(4)
+    assert link.wait(lambda view: _model_id(view) == 4, AT_ONCE_S)
+    until(lambda: link.progress.buffered_bytes == 100 * left, "the others wait")
+    assert link.progress.dropped == 10 * (3 - left)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from soulsgui.runner.server.bus import describing_no_run
+from soulsgui.sampling.sampling_modes import drops_when_full
 from soulsgui.wire.connection import Address
 from tests.faults.server import FaultyServer
 from tests.faults.waiting import until
@@ -361,3 +362,13 @@ def test_it_rests_while_the_run_is_over(trainer: FreeTrainer, client: PlayingCli
     until(lambda: len(trainer.sessions()) == 2, "another run is another session")
     until(lambda: (beat := trainer.beat()) and beat.run_id == "run-2" and beat.session, "it is told")
     assert (client.progress.env_steps, client.progress.episodes) == (0, 0), "the figures begin anew"
+
+
+@pytest.mark.parametrize(
+    ("chosen", "step_s", "drops"),
+    [(None, 0.0, False), (None, 0.03, True), ("wait", 0.03, False), ("drop_oldest", 0.0, True)],
+)
+def test_games_in_real_time_drop_unless_they_are_to_wait(
+    chosen: str | None, step_s: float, drops: bool
+) -> None:
+    assert drops_when_full({"client.when_full": chosen, "client.step_seconds": step_s}) is drops

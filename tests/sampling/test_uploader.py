@@ -234,9 +234,9 @@ class _Client:
         fields: dict[str, Any] = {"session": self.progress.session, "status": "accepted"} | changed
         self.uploader.granted(Grant(credit_entries=entries, credit_bytes=size, **fields))
 
-    def push(self, count: int = 1, size: int = 100, steps: int = 10) -> None:
+    def push(self, count: int = 1, size: int = 100, steps: int = 10, model_id: int | None = None) -> None:
         for _ in range(count):
-            self.uploader.push_chunk(b"x" * size, steps)
+            self.uploader.push_chunk(b"x" * size, steps, model_id)
 
 
 @pytest.fixture
@@ -497,3 +497,17 @@ def test_an_uploader_that_fails_tells_the_pusher(monkeypatch: pytest.MonkeyPatch
     with pytest.raises(ServiceError, match="a defect"):
         client.push()
     assert "a defect" in client.progress.error
+
+
+def test_what_the_server_would_refuse_as_too_old_is_dropped_here(
+    client: _Client, connection: redis.Redis
+) -> None:
+    for model_id in (3, 4, 5, None):
+        client.push(model_id=model_id)
+    until(lambda: client.progress.buffered_bytes == 400, "the pushes are taken over")
+    client.uploader.drop_older(5)
+    assert (client.progress.dropped, client.progress.buffered_bytes) == (20, 200)
+    client.grant(9, credit_steps=20)  # what was dropped counts for nothing
+    until(lambda: client.progress.sent_chunks == 2, "the others are sent")
+    numbers = [fields[b"n"] for _, fields in connection.xrange(client.keys.chunks("c")) if b"n" in fields]
+    assert [int(number) for number in numbers] == [0, 1]  # none is missed

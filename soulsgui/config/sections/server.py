@@ -139,11 +139,12 @@ class ClientSettings(Section, to_clients=True):
     segment_seconds: Annotated[float, Field(gt=0, le=60)] = setting(
         0.1, "Longest time an asynchronous algorithm's samples are held back to be sent together.", unit="s"
     )
-    when_full: Literal["wait", "drop_oldest"] = setting(
-        "wait",
+    when_full: Literal["wait", "drop_oldest"] | None = setting(
+        None,
         "What to do while the server takes no more samples: `wait` between two steps, or play on and drop "
-        "the oldest ones (for games that can't wait). Rounds of PPO always wait; so does everybody while the "
-        "run is paused, but games in real time (`client.step_seconds`).",
+        "the oldest ones. Empty drops in games in real time (`client.step_seconds`), which can't wait, and "
+        "waits otherwise. Rounds of PPO always wait; so does everybody while the run is paused, but games in "
+        "real time. What has become too old for the server while it was away is dropped in any case.",
     )
     buffer_bytes: Annotated[int, Field(ge=2**16)] = setting(
         64 * 2**20, "Memory for samples that wait to be sent while the server is away or slow.", unit="bytes"

@@ -378,7 +378,7 @@ class ServedRun:
         for segments in pieces:
             self._progress.stepped(segments.steps)
             chunk = pack_chunk(self._config.run_id, self._config.contract, segments)
-            self._uploader.push_chunk(chunk, segments.steps)
+            self._uploader.push_chunk(chunk, segments.steps, int(segments.model_id_first.max()))
 
 
 def _found(names: Iterable[str], data: Iterable[bytes | None]) -> list[tuple[str, bytes]]:

@@ -405,7 +405,7 @@ class BaseConnector(ABC):
         for start in range(0, len(samples), most):
             segments = self._assembler.assemble(samples[start : start + most], header, log_prob)
             chunk = pack_chunk(self._config.run_id, self._contract, segments)
-            self._uploader.push_chunk(chunk, segments.steps)
+            self._uploader.push_chunk(chunk, segments.steps, int(segments.model_id_first.max()))
 
 
 def _replaced(config: ServerConfig, view: ServerView) -> bool:

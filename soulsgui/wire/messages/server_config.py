@@ -168,6 +168,8 @@ class ServerConfig(Message):
         policy: Description of the policy network (`PPOAgent.policy_spec`); `state_of` reads its state.
         settings: The settings marked `to_clients`, by dotted key.
         seed: Seed of the run; each client derives its own from it and its name.
+        max_model_delay: How many model ids older than the newest weights those may be whose samples are
+            taken; None where clients can't tell by that.
     """
 
     run_id: str
@@ -179,3 +181,4 @@ class ServerConfig(Message):
     policy: dict[str, Any]
     settings: dict[str, Any] = Field(default_factory=dict)
     seed: int = 0
+    max_model_delay: int | None = Field(default=None, ge=0)
