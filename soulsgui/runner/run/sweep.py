@@ -23,7 +23,7 @@ from soulsgui.runner.run.queue import entry_of
 from soulsgui.runner.run.record import RunRecord
 from soulsgui.runner.run.search_space import search_space
 from soulsgui.runner.run.services import RunContext
-from soulsgui.runner.run.start import effective_settings, refuse_without_torch
+from soulsgui.runner.run.start import beginning, refuse_without_torch
 from soulsgui.system import atomic_write, read_small
 from soulsgui.wire.control import ErrorCode, RunStartParams, SweepStartParams, SweepState, SweepStatus
 from soulsgui.wire.keys import TRAINER
@@ -65,7 +65,7 @@ class Sweeps:
             raise Refused(ErrorCode.NOT_NOW, "A sweep goes on.", "Stop it first: soulsgui sweep stop")
         studies = _studies()
         asked = RunStartParams(preset=params.preset, overrides=params.overrides)
-        settings = effective_settings(self._context.folders, asked, self._base)
+        settings = beginning(self._context.folders, self._context.library, asked, self._base).settings
         _refuse_endless(settings, params)
         space = search_space(params.space, settings)
         AgreedRuns(self._context.folders).agree(settings)
