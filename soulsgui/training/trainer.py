@@ -358,9 +358,8 @@ class TrainingNode(ABC):
         attempt = self.attempt
         if connection.exists(attempt.keys.config, attempt.keys.weights) != 2:
             logger.warning("the server came back without its data: publishing again")
-            attempt.intake.sessions.end_all()
         attempt.unpublished = True
-        attempt.intake.start_over()
+        attempt.intake.start_over(connection)
         self._returning = False
 
     def hold(self, seconds: float) -> None:

@@ -17,6 +17,7 @@ import threading
 import time
 from collections.abc import Callable
 from typing import Any, TypeVar
+from weakref import WeakSet
 
 import hiredis
 import redis
@@ -272,7 +273,10 @@ class Stopped(Exception):
 
 
 class Link:
-    """A connection that outlives the server's absences.
+    """A connection that outlives the server's absences, and lets none of them pass unnoticed.
+
+    The library connects anew in silence where a connection broke while nothing was asked. The server may have
+    come back without its data since: here that is an error (`AWAY`) as any other absence is.
 
     Args:
         stop: Set when the process should stop waiting.
@@ -282,6 +286,8 @@ class Link:
 
     def __init__(self, address: Address, stop: threading.Event, name: str, hint: str = "") -> None:
         self.redis = connect(address, name)
+        self.redis.connection_pool.connection_kwargs["redis_connect_func"] = self._connected
+        self._had: WeakSet[redis.Connection] = WeakSet()  # connections that were made once
         self.away = False
         self._kept: Any = None  # of `exchange`
         self._stop = stop
@@ -317,6 +323,13 @@ class Link:
                 self.back()
                 return result
 
+    def _connected(self, connection: redis.Connection) -> None:
+        connection.on_connect()  # type: ignore[no-untyped-call]
+        if connection in self._had and not self.away:
+            self._had.remove(connection)  # it is told once
+            raise redis.ConnectionError("The connection broke while nothing was asked.")
+        self._had.add(connection)
+
     def exchange(
         self, *commands: tuple[Any, ...], meanwhile: Callable[[], object] | None = None
     ) -> list[Any]:
@@ -338,6 +351,7 @@ class Link:
             return [kept.read_response() for _ in commands]
         except BaseException:
             kept.disconnect()  # the rest of its answers is not what the next commands wait for
+            self._had.discard(kept)
             raise
 
     def lost(self, error: BaseException) -> None:

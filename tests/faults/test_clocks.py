@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import redis
 
 from soulsgui.wire.connection import Address, connect
 from soulsgui.wire.keys import Keys
+from tests.faults.proxy import Proxy
 from tests.faults.report import Report
 from tests.faults.server import faulty_server
 from tests.faults.waiting import until
@@ -66,16 +68,19 @@ def test_clients_play_on_when_a_server_without_its_data_comes_back_an_hour_earli
         connection.xadd(keys.chunks("c"), {"x": "the server's clock is an hour ahead"}, id=f"{ahead}-0")
         connection.hset(keys.clients, "c", "{}")
         with (
-            running_node(server.address, tmp_path, dqn_settings()) as node,
+            closing(Proxy(server.address)) as trainers_way,
+            running_node(trainers_way.address, tmp_path, dqn_settings()) as node,
             playing_client(server.address) as client,
         ):
             node.wait_for(lambda state: state.env_steps > 100, "samples")
             older = client.progress.session
             assert older.startswith(f"{ahead}-")
+            trainers_way.stall()  # it would make the stream, and the client's hello begin that where it was
             server.restart()
             back = time.monotonic()
             until(lambda: client.progress.session not in ("", older), "another session")
-            connection.hset(keys.clients, "c", "{}")  # before, the trainer might make its stream, as old as it was
+            connection.hset(keys.clients, "c", "{}")
+            trainers_way.flow()
             assert int(client.progress.session.partition("-")[0]) < ahead
             taken = node.wait_for(lambda state: True, "its state").env_steps
             state = node.wait_for(lambda now: now.env_steps > taken + 200, "samples of the new session")

@@ -64,7 +64,7 @@ class Pair:
             self.server.restart_with(kept_bytes)
         self.connection.close()
         self.connection.hset(self.keys.clients, "c", "{}")
-        self.trainer.intake.start_over()
+        self.trainer.intake.start_over(self.connection)
         self.client.unsure = True
         self.client.settle(self.connection)
         if self.client.session is None:

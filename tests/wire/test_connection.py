@@ -306,3 +306,16 @@ def test_a_client_is_in_again_once_the_server_knows_it(
         redis_client.execute_command("ACL", "SETUSER", user_of("late"), *words)
     redis_client.acl_deluser(user_of("late"))
     assert results == [None]
+
+
+@pytest.mark.allow_warnings
+def test_an_absence_while_nothing_was_asked_is_noticed(server: FaultyServer) -> None:
+    link = Link(server.address, threading.Event(), "")
+    link.redis.ping()
+    server.restart()
+    with pytest.raises(redis.ConnectionError, match="while nothing was asked"):
+        link.redis.ping()
+    link.redis.ping()  # it is told once
+    server.restart()
+    assert link.run(lambda connection: connection.ping())
+    link.close()

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from soulsgui.config.sections.network import NetworkSettings
 from soulsgui.environments.observations import ObservationSpec
+from soulsgui.errors import UsageError
 from soulsgui.rl.networks.mlp import Initialise, fan_in_, named_layers, orthogonal_hidden_
 from soulsgui.rl.networks.named import MLP, named_torso
 from soulsgui.rl.networks.torsos import Torso, perceptron
@@ -105,8 +106,16 @@ class RecurrentTorso(nn.Module):
 def recurrent_torso(
     network: NetworkSettings, seen: ObservationSpec, generator: torch.Generator, by_fan_in: bool = False
 ) -> RecurrentTorso:
-    """Build the torso that the settings name (`named_torso`), and a memory behind all of its layers."""
-    assert network.recurrent != "none"
+    """Build the torso that the settings name (`named_torso`), and a memory behind all of its layers.
+
+    Raises:
+        UsageError: The settings name no cell, or as `named_torso`.
+    """
+    if network.recurrent == "none":
+        raise UsageError(
+            "This agent remembers, and network.recurrent names no cell for it.",
+            "Set it to lstm or gru; with algorithm: dqn beside dqn.agent: r2d2 it comes by itself.",
+        )
     rest = network.recurrent_size, network.recurrent, generator
     sizes, activation = network.hidden_sizes, network.activation
     if network.name == MLP:

@@ -4,6 +4,9 @@ The folder of a run or a checkpoint names what is imported and called, and may c
 it lies among the own ones. What it names is told apart by its digest, wherever it lies.
 """
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 from soulsgui.config.paths import Folders
 from soulsgui.config.schema import Settings, client_settings
 from soulsgui.errors import NotAgreedError
@@ -39,13 +42,13 @@ class AgreedRuns:
         """
         found, wanted = execution_of(settings), execution_of(changed or settings)
         agreed = read_agreement(self._path)
-        fine = any(one.is_harmless or agreed.covers(one) for one in (found, wanted))
+        fine = any(_is_harmless(one) or agreed.covers(one) for one in (found, wanted))
         return None if fine else wanted
 
     def agree(self, settings: Settings) -> None:
         """Let runs execute this from now on; what needs no agreement is not written down."""
         execution = execution_of(settings)
-        if not execution.is_harmless:
+        if not _is_harmless(execution):
             self._path.parent.mkdir(parents=True, exist_ok=True)
             now = read_agreement(self._path).with_one_more(execution.digest)
             write_private(self._path, now.to_json().encode())
@@ -54,3 +57,26 @@ class AgreedRuns:
 def execution_of(settings: Settings) -> Execution:
     """Return what settings have whoever plays by them import, make and call."""
     return Execution.of(client_settings(settings))
+
+
+_OWN_WRAPPERS = "soulsgui.environments."
+
+
+def _is_harmless(execution: Execution) -> bool:
+    """Whether whoever wrote it runs nothing of his own by it.
+
+    It names parts of Gymnasium, of what is installed beside it, and wrappers of this program alone, and gives
+    them numbers: a text might name a module to import, or a file to write.
+    """
+    wrappers: list[tuple[str, Any]] = []
+    for one in execution.env_wrappers:
+        wrappers += [(one, None)] if isinstance(one, str) else one.items()
+    foreign = [name for name, _ in wrappers if ":" in name and not name.startswith(_OWN_WRAPPERS)]
+    named = ":" in execution.env_id or execution.restart_hook or execution.network or foreign
+    return not named and not _has_text([execution.env_kwargs, *(arguments for _, arguments in wrappers)])
+
+
+def _has_text(value: Any) -> bool:
+    if isinstance(value, Mapping):
+        return any(_has_text(part) for part in value.values())
+    return isinstance(value, str) or (isinstance(value, Sequence) and any(map(_has_text, value)))

@@ -186,8 +186,13 @@ class Intake:
         if changed or resting:  # in a pause nothing else tells what could not be told at once
             self._tell(connection)
 
-    def start_over(self) -> None:
-        """After the server was away."""
+    def start_over(self, connection: redis.Redis) -> None:
+        """After the server was away: sessions whose hello it lost are over; their clients begin others."""
+        newest = self._readmission.newest_entries(connection, list(self.sessions.by_client))
+        for client, session in list(self.sessions.by_client.items()):
+            # Else smaller ids would be passed over: the server's clock may have gone back.
+            if newest.get(client, EntryId(0, 0)) < EntryId.parse(session.id):
+                self.sessions.end(client)
         self.reader.start_over()
         self.roster.start_over()
         self._left_over.clear()  # of a server that came back without its data, newer entries may be smaller
@@ -421,12 +426,12 @@ class Intake:
                 self._to_tell.add(session.client)
 
     def _tell(self, connection: redis.Redis) -> None:
-        """Write the grants that have changed."""
+        """Write the grants that have changed, and take those away that are of nobody any more."""
+        if self._outdated:
+            connection.delete(*map(self._keys.grant, self._outdated))
+            self._outdated.clear()
         sessions = self.sessions.by_client
         grants = {name: self.sessions.grant(sessions[name]) for name in self._to_tell if name in sessions}
         if grants:
             self._publisher.tell_all(connection, grants)
         self._to_tell.clear()
-        if self._outdated:
-            connection.delete(*map(self._keys.grant, self._outdated))
-            self._outdated.clear()

@@ -556,11 +556,6 @@ class Sessions:
         past.in_a_row, past.cut_off = 0, None
         return was_cut_off
 
-    def end_all(self) -> None:
-        """End every session: the server has lost them, and each client begins another one."""
-        for client in list(self.by_client):
-            self.end(client)  # else smaller ids would be passed over: the server's clock may have gone back
-
     def forget_all_but(self, clients: Iterable[str]) -> None:
         """End the sessions of clients that are not listed any more; of them only the sum is kept."""
         listed = set(clients)

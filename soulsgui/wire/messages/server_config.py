@@ -78,16 +78,6 @@ def contract_hash(
     return hashlib.sha256(json.dumps(agreed, sort_keys=True).encode()).hexdigest()[:16]
 
 
-_OWN_WRAPPERS = "soulsgui.environments."
-
-
-def _has_text(value: Any) -> bool:
-    """Whether an argument holds a text, which might name a module or a file."""
-    if isinstance(value, Mapping):
-        return any(_has_text(part) for part in value.values())
-    return isinstance(value, str) or (isinstance(value, Sequence) and any(map(_has_text, value)))
-
-
 LONGEST_EXECUTION = 2**14  # characters of JSON
 TOO_LONG = f"What the server wants to run takes more than {LONGEST_EXECUTION:,} characters to tell."
 
@@ -131,20 +121,6 @@ class Execution(Message):
     def digest(self) -> str:
         """What tells it from everything else that could be executed."""
         return hashlib.sha256(json.dumps(self.model_dump(), sort_keys=True).encode()).hexdigest()
-
-    @property
-    def is_harmless(self) -> bool:
-        """Whether whoever wrote it runs nothing of his own by it.
-
-        It names parts of Gymnasium, of what is installed beside it, and wrappers of this program alone, and
-        gives them numbers: a text might name a module to import, or a file to write.
-        """
-        wrappers: list[Any] = []
-        for one in self.env_wrappers:
-            wrappers += [(one, None)] if isinstance(one, str) else one.items()
-        foreign = [name for name, _ in wrappers if ":" in name and not name.startswith(_OWN_WRAPPERS)]
-        named = ":" in self.env_id or self.restart_hook or self.network or foreign
-        return not named and not _has_text([self.env_kwargs, *(arguments for _, arguments in wrappers)])
 
     @property
     def names(self) -> frozenset[str]:

@@ -3,6 +3,9 @@
 import pytest
 import torch
 
+from soulsgui.config.sections.network import NetworkSettings
+from soulsgui.environments.spaces import BoxSpec
+from soulsgui.errors import UsageError
 from soulsgui.rl.networks import recurrent
 from soulsgui.rl.networks.mlp import fan_in_
 from soulsgui.rl.networks.recurrent import CellName, RecurrentTorso, unroll_with_burn_in
@@ -20,6 +23,11 @@ def build(cell: CellName) -> RecurrentTorso:
 @pytest.fixture(params=["lstm", "gru"])
 def network(request: pytest.FixtureRequest) -> RecurrentTorso:
     return build(request.param)
+
+
+def test_settings_without_a_cell_are_refused_with_what_to_set() -> None:
+    with pytest.raises(UsageError, match="names no cell"):
+        recurrent.recurrent_torso(NetworkSettings(), BoxSpec((4,), "float32"), torch.Generator())
 
 
 def test_segments_with_their_states_handed_on_equal_one_long_unroll(network: RecurrentTorso) -> None:

@@ -57,7 +57,10 @@ def test_a_hello_is_not_acknowledged_before_it_is_answered(
     assert player.grant() is None
     assert player.connection.xlen(player.keys.chunks("c")) == 1
     session = trainer.intake.sessions.by_client["c"]
-    getattr(trainer.intake, then)()
+    if then == "start_over":
+        trainer.intake.start_over(player.connection)
+    else:
+        trainer.intake.refused()
     trainer.turn()
     assert player.granted().status == "accepted"
     assert trainer.intake.sessions.by_client["c"] is session  # read twice, begun once
@@ -356,3 +359,28 @@ def test_whoever_is_invited_anew_comes_in_whatever_another_did_under_its_name(
     player.send(chunk())
     trainer.turn()
     assert trainer.used["c"]
+
+
+def test_who_says_hello_on_a_stream_begun_anew_is_answered_at_once(
+    trainer: IntakeOfTest, member: Player
+) -> None:
+    member.connection.unlink(*member.keys.of_client("c"))
+    member.hello()
+    for _ in range(2):  # the group is made, then the hello read; nothing looks around meanwhile
+        trainer.intake.take(member.connection, 0)
+    assert member.granted().status == "accepted"
+
+
+def test_a_session_whose_hello_the_server_lost_is_over(trainer: IntakeOfTest, member: Player) -> None:
+    chunks = member.keys.chunks("c")
+    member.hello()
+    hello = member.connection.xrange(chunks)[-1][1]
+    trainer.turn()
+    member.connection.delete(chunks)  # what was published is there: it was published again since
+    member.session = member.connection.xadd(chunks, hello, id="1-1").decode()  # its clock has gone back
+    trainer.intake.start_over(member.connection)
+    trainer.turn()
+    assert trainer.intake.sessions.by_client["c"].id == "1-1"
+    member.send(chunk())
+    trainer.turn()
+    assert trainer.used["c"] == STEPS
