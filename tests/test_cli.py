@@ -230,7 +230,7 @@ def test_limits_of_the_system_are_told_in_words(
         ("logs trainer -n", "-n needs a value behind it."),
         ("shutdown all", "what should be one of 'clients', 'run', 'server', not 'all'."),
         ("call NOPE", "There is no command 'NOPE'.\nAll of them: docs/api.md"),
-        ("call run.strat", "Did you mean run.start, run."),
+        ("call run.strat", "Did you mean run.start, "),
         ("call status.get", "Did you mean soulsgui status? "),
         ("call server.hello {", "The parameters are not JSON: look at character 2."),
         *(

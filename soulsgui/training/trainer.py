@@ -331,7 +331,7 @@ class TrainingNode(ABC):
         intake = self.attempt.intake
         if (waits := began < self._wait_until) != self._waits:
             self._waits = waits
-            logger.warning("it rests: %s", self._waits_why) if waits else logger.info("it goes on")
+            logger.info("it %s", f"rests: {self._waits_why}" if waits else "goes on")
             self.training.status.stop_waiting() if waits else self.training.status.wait_again()
         intake.rest(connection, self._paused or waits)
         if self._stands_still:

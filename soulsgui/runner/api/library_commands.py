@@ -15,9 +15,10 @@ from soulsgui.runner.refusal import Refused
 from soulsgui.runner.run.checkpoints import Checkpoints
 from soulsgui.runner.run.evaluations import evaluate
 from soulsgui.runner.run.start import refuse_reached, refuse_without_torch
-from soulsgui.system import read_small
+from soulsgui.system import find_dir, read_small
 from soulsgui.wire import control
 from soulsgui.wire.control import ErrorCode
+from soulsgui.wire.manifest import read_manifest
 
 if TYPE_CHECKING:
     from soulsgui.runner.app import Runner
@@ -116,15 +117,36 @@ async def _verify_checkpoints(
     return control.CheckpointList(checkpoints=await job.in_thread(Checkpoints(job.tell).list, run))
 
 
-async def _load_checkpoint(runner: "Runner", params: control.CheckpointParams) -> control.CheckpointTold:
+async def _load_checkpoint(
+    runner: "Runner", params: control.CheckpointParams, _job: RunningJob
+) -> control.CheckpointTold:
     session, checkpoints = runner.run_manager.not_ending(), runner.library.checkpoints
     source = runner.library.find(params.run)
     info = await asyncio.to_thread(checkpoints.get_resumable, source, params.path)
     stays = source == session.run and info.kind in ("manual", "history")
     if not stays:
+        await asyncio.to_thread(_refuse_misfit, session.run, Path(info.path))
         info = await asyncio.to_thread(checkpoints.take, session.run, Path(info.path))
-    await session.load(info.id)
+    loading = asyncio.create_task(session.load(info.id))
+    try:
+        await asyncio.shield(loading)
+    except asyncio.CancelledError:
+        await loading  # half of it would leave the run without a trainer
     return control.CheckpointTold(checkpoint=info)
+
+
+def _refuse_misfit(run: RunFolder, path: Path) -> None:
+    """Refuse what the trainer of a run could not go on from."""
+    newest = find_dir(run.checkpoint)
+    if newest is None:
+        return
+    own, other = read_manifest(newest), read_manifest(path)
+    if any(getattr(own, name) != getattr(other, name) for name in ("algorithm", "spaces", "policy")):
+        raise Refused(
+            ErrorCode.BAD_REQUEST,
+            f"{path} was saved for another environment, algorithm or network than this run has.",
+            "Begin another run from it: soulsgui run start --from RUN/CHECKPOINT",
+        )
 
 
 async def _edit_checkpoint(runner: "Runner", params: control.CheckpointEditParams) -> control.CheckpointTold:

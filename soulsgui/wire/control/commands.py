@@ -876,7 +876,7 @@ COMMANDS: dict[str, Command] = {
             "let the run that goes on continue from a checkpoint, of it or of another run",
             results.CheckpointTold,
             "It is saved first, and goes on as a new attempt: clients stay, model ids never go back.",
-            long={"server": "saving, then loading"},
+            job="saving, then loading",
             typed="checkpoints load",
         ),
         Command(
