@@ -151,7 +151,8 @@ def sink(arguments: Arguments) -> int:
     """`sink`: takes what a run records elsewhere."""
     from soulsgui.telemetry.sinks.process import run_sink
 
-    return run_sink(arguments.sink, _run(arguments), _address(arguments), folders_of(arguments).server)
+    server = (arguments.server_file or folders_of(arguments).server_address).parent
+    return run_sink(arguments.sink, _run(arguments), _address(arguments), server)
 
 
 def join(arguments: Arguments) -> int:

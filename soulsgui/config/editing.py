@@ -13,8 +13,9 @@ from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from soulsgui.config.errors import ConfigError, Problem
 from soulsgui.config.parsing import parse_layer, read_settings
+from soulsgui.config.schema import all_settings
 from soulsgui.errors import SoulsGuiError
-from soulsgui.system import atomic_write
+from soulsgui.system import atomic_write, write_private
 
 
 class FileChangedError(SoulsGuiError):
@@ -102,7 +103,7 @@ def _dumped(tree: CommentedMap) -> str:
 
 
 def save_text(path: Path, text: str, base_hash: str | None = None) -> None:
-    """Write the file whole, after checking that it is YAML made of known settings.
+    """Write the file whole, after checking that it is YAML of known settings; private with a secret in it.
 
     Args:
         base_hash: `text_hash` of the text the change was made from; None overwrites whatever is there.
@@ -112,16 +113,17 @@ def save_text(path: Path, text: str, base_hash: str | None = None) -> None:
         FileChangedError: The file no longer has the text the change was made from.
         OSError: It can't be written; the old text is untouched.
     """
-    problems = parse_layer(text, path.name).problems
-    if problems:
-        raise ConfigError(list(problems))
+    layer = parse_layer(text, path.name)
+    if layer.problems:
+        raise ConfigError(list(layer.problems))
     if base_hash is not None and text_hash(read_text(path)) != base_hash:
         raise FileChangedError(
             f"{path.name} was changed by somebody else meanwhile.",
             "Reload it, or save again to overwrite it.",
         )
     path.parent.mkdir(parents=True, exist_ok=True)
-    atomic_write(path, text.encode())
+    secret = any(all_settings()[key].secret for key in layer.values)
+    (write_private if secret else atomic_write)(path.resolve(), text.encode())
 
 
 Pair = tuple[Node, Node]

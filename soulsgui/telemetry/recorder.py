@@ -47,6 +47,7 @@ TrainerRow = UpdateRow | AttemptRow | CheckpointRow | ResourceRow
 
 _ROWS_PER_MESSAGE = 500
 _LARGEST_VALUE = 1e30
+_NO_VALUES: dict[str, float] = {}
 _COLUMNS = tuple(name for name in EpisodeRows.model_fields if name not in ("kind", "run_id", "values"))
 
 
@@ -320,7 +321,8 @@ class Recorder:
             total, length, model_id = episode.total_return, episode.length, episode.model_id
             placed = row, client, entry, episode.attempt, number, env_steps, now
             played = total, length, episode.terminated, model_id, episode.seconds, episode.env_index
-            records.append(EpisodeRecord(*placed, *played, mean, self._values_of(episode)))
+            values = self._values_of(episode) if self._averaged else _NO_VALUES
+            records.append(EpisodeRecord(*placed, *played, mean, values))
         return records
 
     def _values_of(self, episode: Episode) -> dict[str, float]:

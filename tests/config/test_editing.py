@@ -1,3 +1,4 @@
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -135,3 +136,12 @@ def test_text_with_mistakes_is_not_saved(tmp_path: Path, text: str) -> None:
     with pytest.raises(ConfigError):
         save_text(path, text)
     assert not path.exists()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a profile is private there as it is")
+def test_a_file_with_a_secret_is_for_its_owner_alone(tmp_path: Path) -> None:
+    path = tmp_path / "config.yaml"
+    save_text(path, "seed: 1\n")
+    path.chmod(0o644)
+    save_text(path, "alerts: {webhook: http://127.0.0.1/token}\n")
+    assert path.stat().st_mode & 0o777 == 0o600

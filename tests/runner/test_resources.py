@@ -1,3 +1,8 @@
+import sys
+from types import SimpleNamespace
+
+import pytest
+
 from soulsgui.runner.resources import ResourceMeter
 from soulsgui.wire.control import ServiceStatus
 
@@ -21,3 +26,27 @@ def test_services_machine_and_rates_are_told() -> None:
     assert first["resource_machine_memory_bytes"] > 1e6
     second = meter.measure(services, 5.0)
     assert second["resource_network_received_bytes_per_s"] >= 0
+
+
+def test_gpus_are_measured_where_there_are_any(monkeypatch: pytest.MonkeyPatch) -> None:
+    class NVMLError(Exception): ...
+
+    def usage(handle: int) -> SimpleNamespace:
+        if handle == 1:
+            raise NVMLError("lost")
+        return SimpleNamespace(gpu=37)
+
+    fake = SimpleNamespace(
+        nvmlInit=lambda: None,
+        nvmlDeviceGetCount=lambda: 2,
+        nvmlDeviceGetHandleByIndex=lambda number: number,
+        nvmlDeviceGetUtilizationRates=usage,
+        nvmlDeviceGetMemoryInfo=lambda handle: SimpleNamespace(used=5 * 2**30),
+        NVMLError=NVMLError,
+    )
+    monkeypatch.setitem(sys.modules, "pynvml", fake)
+    used = ResourceMeter().measure([], 0.0)
+    assert {name: value for name, value in used.items() if "gpu" in name} == {
+        "resource_gpu_0_percent": 37.0,
+        "resource_gpu_0_memory_bytes": 5.0 * 2**30,
+    }
