@@ -55,7 +55,7 @@ _BACKLOG = 2048
 _LAST_WORDS_S = 1.0
 _CROWDED_S = 0.2
 _FULL_S = 0.02
-_ENOUGH_S = 1.0
+_ENOUGH_S = 2.5
 _STATE_S = 1.0
 _NETWORKS_S = 10.0
 _TOLD_EVERY_S = 60.0
@@ -305,7 +305,7 @@ class Gateway:
             queue.append(connection)
             self._queued += 1
             self._knocked.set()
-            if self._queued > MOST_PENDING or len(queue) > MOST_PENDING_OF_ADDRESS:
+            if self._queued > MOST_PENDING:
                 most = max(self._queues, key=lambda one: len(self._queues[one]))
                 self._take(most, 0).close()
                 self._refuse(most)
