@@ -23,7 +23,7 @@ _TIMES = 2.0
 _ROUNDING = 1.001
 _MOST_WAITING = 1024  # episodes of a client
 _LONGEST_GAP_S = 2.0  # more time between two looks at the trainer is not counted
-_TAKES_NOTHING = ("loading", "paused", "stopping")
+_TAKES = ("waiting", "collecting")  # phases of a trainer that would take what comes
 
 
 class Account:
@@ -66,6 +66,7 @@ class Backing:
         self._accounts: defaultdict[str, Account] = defaultdict(Account)
         self._waiting: dict[str, list[_Waiting]] = {}
         self._attempt = -1
+        self._steps = 0
         self._heard_at: float | None = None
         self._clock_s = 0.0  # for which the trainer took samples
 
@@ -81,9 +82,10 @@ class Backing:
             self._accounts.clear()
         for client, arrived in trainer.arrived.items():
             self._accounts[client].arrived = arrived
-        if self._heard_at is not None and trainer.phase not in _TAKES_NOTHING:
+        took = trainer.phase in _TAKES or trainer.env_steps != self._steps
+        if self._heard_at is not None and took:
             self._clock_s += min(now - self._heard_at, _LONGEST_GAP_S)
-        self._heard_at = now
+        self._heard_at, self._steps = now, trainer.env_steps
 
     def start_over(self) -> None:
         """Forget what waits: it is read again."""

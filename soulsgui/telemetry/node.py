@@ -417,7 +417,7 @@ class TelemetryNode:
     def _drain(self) -> None:
         deadline = time.monotonic() + _DRAIN_S
         self._discovered_at = -1.0
-        while self._guarded(_DRAIN_QUIET_MS) and time.monotonic() < deadline:
+        while (self._guarded(_DRAIN_QUIET_MS) or self._backing.waiting) and time.monotonic() < deadline:
             pass
 
     def _finish(self) -> None:

@@ -143,6 +143,7 @@ def test_time_counts_while_the_trainer_takes_samples_and_another_one_counts_anew
     run = Run()
     run.tells(episode(1.0))
     run.passes(2 * WAITS_S, phase="paused")
+    run.passes(2 * WAITS_S, phase="updating")
     assert not run.refused
     run.comes(*(episode(1.0) for _ in range(50)))
     run.passes(0.5)

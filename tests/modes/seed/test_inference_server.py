@@ -56,6 +56,7 @@ def test_each_trainer_is_told_whose_environments_are_whose(
     assert (told.served, told.num_envs) == ({client.name: 0, "other": 2}, 5)
     said = len(trainer.hellos())
     trainer.begin_run("run-1", attempt=2)
+    trainer.publish(2)
     trainer.until(lambda: len(trainer.hellos()) > said, "another hello")
     assert trainer.hellos()[-1].served == told.served
 
