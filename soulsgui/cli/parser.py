@@ -215,7 +215,7 @@ _ARGUMENTS = {
     "evaluate --episodes": option("N", "how many to play; default: 20", type=int, default=20),
     "job --ahead": flag(""),
     "job run": word("RUN_DIR", "", type=Path, nargs="?"),
-    "job work": word("WORK", ""),
+    "job work": {"choices": ["figure", "export-run", "import-run", "export-checkpoint"]},
     "inference --name": option("ID", "its id; default: inference-1", default="inference-1"),
     "join --idle": flag(argparse.SUPPRESS),
     "join invitation": word(

@@ -32,10 +32,13 @@ def test_a_run_is_taken_back_handed_on_as_a_file_and_forked(server: RunningServe
     before = server.status().run
 
     assert typed("checkpoints", "load", f"history/{first.name}").startswith("the run goes on from history/")
-    wait_for(lambda: server.status().run.attempt == before.attempt + 1, "the next attempt")
-    now = server.status().run
+    now = wait_for(
+        lambda: (
+            (run := server.status().run).model_id > before.model_id and run.attempt > before.attempt and run
+        ),
+        "the next attempt, under ids of its own",
+    )
     assert now.updates < before.updates
-    assert now.model_id > before.model_id
     server.wait_updates(1)
     found = json.loads(typed("checkpoints", "list", "--json"))
     assert any(info["updates"] >= before.updates for info in found if info["kind"] == "manual")
