@@ -202,6 +202,7 @@ class TelemetrySettings(Section, effect=Effect.RESUME):
         "Further numbers of each episode, by name: a key (`return`, `length`, `seconds`, or one of the "
         "environment's info), or a map such as `{key: boss_hp, compare: <=, value: 0, window: 50}` (also "
         "over: last, sum, mean, max or min; scale; offset).",
+        effect=Effect.NEW_RUN,
         to_clients=True,
     )
 
