@@ -37,7 +37,9 @@ _LEAVE_TIME_S = 60.0
 os.environ |= ONE_THREAD  # as in the processes of the program
 
 # A busy machine is slow, not wrong: the limit on a test's time is pytest's.
-hypothesis.settings.register_profile("suite", deadline=None)
+hypothesis.settings.register_profile(
+    "suite", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
 hypothesis.settings.load_profile("suite")
 
 

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 import redis
 
-from soulsgui.training.intake import roster
+from soulsgui.training.intake import reader, roster
 from soulsgui.training.intake.sessions import Session
 from soulsgui.wire.beats import LATE_S
 from soulsgui.wire.keys import Keys
@@ -47,8 +47,10 @@ def test_only_who_could_have_been_heard_is_silent(redis_client: redis.Redis, clo
 
 @pytest.mark.parametrize("how", ["paused", "finishing", "stopping", "left", "was taken off the list"])
 def test_clients_that_are_away_take_no_part(trainer: IntakeOfTest, member: Player, how: str) -> None:
-    looks, read = [], trainer.intake.roster.read
+    looks, read, now = [], trainer.intake.roster.read, time.monotonic()
     with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(reader, "time", SimpleNamespace(monotonic=lambda: now))
+        trainer.look_around()
         patched.setattr(trainer.intake.roster, "read", lambda _: looks.append(read(_)))
         for _ in range(10):
             trainer.intake.look_around(trainer.connection, often=False)
