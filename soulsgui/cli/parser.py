@@ -34,9 +34,9 @@ class Arguments(argparse.Namespace):
 
 
 GROUPS = {
-    "run a server": ("gui", "serve", "shutdown", "invite", "revoke", "config"),
+    "run a server": ("gui", "serve", "shutdown", "invite", "revoke", "server", "config"),
     "watch and steer": ("status", "run", "quicksave", "runs", "checkpoints", "jobs", "clients"),
-    "look back": ("logs", "events", "audit"),
+    "look back": ("logs", "events", "audit", "usage"),
     "help a server": ("join", "client"),
     "tools": ("evaluate", "env", "control", "call"),
     "services, each alone": ("redis", "gateway", "trainer", "telemetry", "evaluator", "inference"),
@@ -45,6 +45,7 @@ GROUPS = {
 
 _FAMILIES = {
     "run": "begin, continue and end the run of the server",
+    "server": "the server while it runs",
     "checkpoints": "the checkpoints of runs",
     "jobs": "what goes on beside the run, such as an export",
     "runs": "the runs in the data folder",
@@ -217,7 +218,7 @@ _DECLARED = (
         [
             "checkpoints evaluate best --episodes 100",
             "checkpoints evaluate newest --episodes 1 --video now.mp4",
-            "checkpoints evaluate --set env.kwargs={gravity: -5.0}",
+            "checkpoints evaluate --set 'env.kwargs={gravity: -5.0}'",
         ],
     ),
     _declare("runs list", "local:runs", "list the runs", "--json"),

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from fractions import Fraction
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -144,9 +144,11 @@ class _Mp4:
         import av
 
         self._make: Any = av.VideoFrame.from_ndarray
-        self._container = av.open(str(path), "w", format="mp4")
+        self._container: Any = av.open(str(path), "w", format="mp4")
         codec = "libx264" if "libx264" in av.codecs_available else "mpeg4"
-        self._stream: Any = self._container.add_stream(codec, rate=Fraction(rate).limit_denominator(1000))
+        self._stream = cast(
+            Any, self._container.add_stream(codec, rate=Fraction(rate).limit_denominator(1000))
+        )
         # Two neighbours share their colour: sides are even.
         self._even = shape[0] + shape[0] % 2, shape[1] + shape[1] % 2
         self._stream.height, self._stream.width = self._even

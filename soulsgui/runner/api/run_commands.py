@@ -18,6 +18,8 @@ from soulsgui.runner.run.library import log_lines, log_paths, refuse_unknown
 from soulsgui.runner.run.start import refuse_reached, refuse_without_torch, resumption
 from soulsgui.runner.server.bus import ANSWER_LIMIT_S
 from soulsgui.runner.server.redis_server import REDIS
+from soulsgui.runner.server.settings import set_server
+from soulsgui.runner.server.usage import usage
 from soulsgui.telemetry.store import query_history
 from soulsgui.wire import control
 from soulsgui.wire.control import ErrorCode
@@ -291,6 +293,8 @@ async def _presets(_runner: "Runner", _params: control.Empty) -> control.PresetL
 HANDLERS: dict[str, Handler] = {
     "server.hello": hello,
     "server.shutdown": shutdown,
+    "server.usage": usage,
+    "server.set": set_server,
     "service.start": _start_service,
     "service.stop": _stop_service,
     "service.restart": _restart_service,
