@@ -82,7 +82,7 @@ async def test_an_older_token_ends_at_once(runner: Runner) -> None:
 
 async def test_what_takes_the_disk_and_the_memory_is_told(runner: Runner) -> None:
     begun = await call(runner, "run.start")
-    await until(lambda: "client-1" in runner.roster.ids())
+    await until(lambda: runner.roster.beat("client-1") is not None)
     (Path(begun["run_dir"]) / "replay").mkdir()
     (Path(begun["run_dir"]) / "replay" / "obs").write_bytes(b"x" * 1000)
     await until(lambda: runner.server_state.server.memory_bytes > 0)
