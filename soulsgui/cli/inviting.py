@@ -35,7 +35,8 @@ def invite(arguments: Arguments) -> int:
             f"{path} invites {client} to another server, {earlier.server_name} ({earlier.places}).",
             _ELSEWHERE,
         )
-    made = runner.command("clients.invite.create", {"client": client, "reissue": arguments.reissue})
+    command = "clients.invite.reissue" if arguments.reissue else "clients.invite.create"
+    made = runner.command(command, {"client": client})
     try:
         write_private(path, made["file_text"].encode())
     except OSError as error:

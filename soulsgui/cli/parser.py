@@ -36,7 +36,7 @@ class Arguments(argparse.Namespace):
 
 
 GROUPS = {
-    "run a server": ("gui", "serve", "shutdown", "invite", "revoke", "config"),
+    "run a server": ("gui", "serve", "shutdown", "invite", "revoke", "server", "config"),
     "watch and steer": (
         "status",
         "run",
@@ -49,7 +49,7 @@ GROUPS = {
         "alerts",
     ),
     "compare and search": ("experiments", "sweep"),
-    "look back": ("logs", "events", "audit"),
+    "look back": ("logs", "events", "audit", "usage"),
     "help a server": ("join", "client"),
     "tools": ("evaluate", "env", "control", "call"),
     "services, each alone": (
@@ -69,6 +69,7 @@ _FAMILIES = {
     "run": "begin, continue and end the run of the server",
     "run queue": "the runs that wait for their turn",
     "hyper": "change the run while it goes on",
+    "server": "the server while it runs",
     "checkpoints": "the checkpoints of runs",
     "jobs": "what goes on beside the run, such as an export",
     "runs": "the runs in the data folder",
@@ -288,7 +289,7 @@ _DECLARED = (
         [
             "checkpoints evaluate best --episodes 100",
             "checkpoints evaluate newest --episodes 1 --video now.mp4",
-            "checkpoints evaluate --set env.kwargs={gravity: -5.0}",
+            "checkpoints evaluate --set 'env.kwargs={gravity: -5.0}'",
         ],
     ),
     _declare("runs list", "local:runs", "list the runs", "--json"),

@@ -353,6 +353,22 @@ def _tell_save(arguments: Arguments, result: dict[str, Any]) -> str:
     return ""
 
 
+def _tell_usage(arguments: Arguments, result: dict[str, Any]) -> str:
+    from soulsgui.runner.status_text import usage_rows
+
+    answer(arguments, result, usage_rows(result))
+    return ""
+
+
+def _tell_reach(_: Arguments, told: dict[str, Any]) -> str:
+    places = ", ".join(f"{host}:{port}" for host, port in told["addresses"])
+    lines = [f"invitations name {places}"]
+    lines += [f"soulsgui invite {client} --reissue" for client in told["reissue"]]
+    if told["reissue"]:
+        lines.insert(1, "the invitations of before name another port; give their computers new ones:")
+    return "\n".join(lines)
+
+
 def _tell_log(arguments: Arguments, result: dict[str, Any]) -> str:
     found = ClientLog.model_validate(result)
     nothing = (
@@ -451,6 +467,8 @@ _SAID: dict[str, str | Callable[[Arguments, dict[str, Any]], str]] = {
     "runs.restore": "{id} is back",
     "runs.purge": _freed,
     "runs.export": "wrote {output}: {checked}",
+    "server.usage": _tell_usage,
+    "server.set": _tell_reach,
     "checkpoint.verify": _tell_verified,
     "checkpoint.load": lambda _, told: f"the run goes on from {told['checkpoint']['id']}",
     "checkpoint.edit": lambda _, told: f"{told['checkpoint']['id']} is changed",

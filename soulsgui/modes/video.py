@@ -144,7 +144,7 @@ class _Mp4:
         import av
 
         self._make: Any = av.VideoFrame.from_ndarray
-        self._container = av.open(str(path), "w", format="mp4")
+        self._container: Any = av.open(str(path), "w", format="mp4")
         codec = "libx264" if "libx264" in av.codecs_available else "mpeg4"
         rate_of = Fraction(rate).limit_denominator(1000)
         self._stream = cast("Any", self._container.add_stream(codec, rate=rate_of))

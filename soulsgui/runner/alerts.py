@@ -23,7 +23,6 @@ _TIMEOUT_S = 15.0
 _AGAIN_S = 600.0  # the same is not sent again within this
 _HOUR_S = 3600.0
 _LONGEST = 1800  # Discord takes 2,000 characters
-_ENOUGH_AGAIN = 1.2  # a disk that was low is well again with so many times the limit
 _PRIORITY = {"info": "default", "warning": "high", "error": "urgent"}
 
 
@@ -37,7 +36,7 @@ class Alerts:
         self._last: dict[str, float] = {}
         self._left_out = 0
         self._moved: tuple[tuple[str, int, int], float] | None = None
-        self._stuck = self._low = False
+        self._stuck = False
 
     def take(self, event: Event) -> None:
         """Send an event soon, if it is one of those that are wanted."""
@@ -110,17 +109,8 @@ class Alerts:
                 "Write its address down: soulsgui config set alerts.webhook=URL; then restart the server.",
             )
 
-    def look(self, run: RunStatus, disk_free_bytes: int, now: float) -> None:
-        """Tell that a run makes no progress, or that the disk is low, and when that is over."""
-        self._look_at_progress(run, now)
-        least = self._settings.disk_free_bytes
-        low = 0 < disk_free_bytes < least * (_ENOUGH_AGAIN if self._low else 1)
-        if low and not self._low:
-            what = f"The disk of the data folder is low: {disk_free_bytes / 1e9:.1f} GB are free."
-            self._events.add("warning", what, remedy="Free some space.", topic="disk_low")
-        self._low = low
-
-    def _look_at_progress(self, run: RunStatus, now: float) -> None:
+    def look(self, run: RunStatus, now: float) -> None:
+        """Tell that a run makes no progress, and when it goes on."""
         at_work = run.state in ("running", "waiting") and not run.wished_pause
         place = run.id, run.env_steps, run.updates
         if not at_work or self._moved is None or self._moved[0] != place:

@@ -234,8 +234,8 @@ class Runner(BaseRunner):
         """Start the gateway, or take it over, once somebody may come in there."""
         if not (self.access.lan or self.access.invitations.hashes):
             return
-        redis, server_file = self.settings.redis, self.folders.server_address
-        reach = [option for option, on in (("--lan", redis.lan), ("--public", redis.public)) if on]
+        server, server_file = self.access.server, self.folders.server_address
+        reach = [option for option, on in (("--lan", server.lan), ("--public", server.public)) if on]
         look = node_health(GATEWAY, self.server_state)
         spec = ServiceSpec(
             name=GATEWAY,
@@ -244,7 +244,7 @@ class Runner(BaseRunner):
             tier=0,
             log_path=server_logs(self.folders) / "gateway.log",
             health=lambda: replace(look(), phase=""),  # it does one thing alone
-            port=self._address.port,
+            port=server.address.port,
             retry_s=_AGAIN_S,
             binding=binding_of(server_file),
             env=child_env(),
@@ -385,7 +385,7 @@ class Runner(BaseRunner):
         if (session := self.run_manager.session) is not None:
             session.take_rows(turn.rows)
         self.run_manager.turn(now, time.time())
-        self.alerts.look(self.run_manager.record, self.server_state.server.disk_free_bytes, now)
+        self.alerts.look(self.run_manager.record, now)
         if turn.clients is not None:
             self._tell_of_cut_off()
             self._tell_of_lost(now)

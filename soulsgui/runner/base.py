@@ -200,7 +200,7 @@ class BaseRunner(ABC):
     async def _listen(self, port: int) -> None:
         """Open the control API, not announced yet; port 0 takes the last port, or any free one."""
         identity = self._identity()
-        api = ControlServer(self, secrets.token_urlsafe(32))
+        self._api = api = ControlServer(self, secrets.token_urlsafe(32))
         await api.start(port, identity.control_port)
         self._cleanup.push_async_callback(api.close)
         self._cleanup.push_async_callback(self.jobs.close)
@@ -222,6 +222,12 @@ class BaseRunner(ABC):
         write_private(path, self.control.to_json().encode())
         self._cleanup.callback(path.unlink, missing_ok=True)
         self._keep_doing(self._publish, "publish")
+
+    def renew_token(self, token: str) -> None:
+        """Let those in alone who know another token, from the next request on."""
+        self._api.token = token
+        self.control = self.control.model_copy(update={"token": token})
+        write_private(self._state_dir / CONTROL_FILE, self.control.to_json().encode())
 
     def _identity(self) -> RunnerIdentity:
         path = self._identity_file

@@ -197,6 +197,33 @@ def _client_row(client: Mapping[str, Any]) -> list[str]:
     ]
 
 
+def usage_rows(usage: dict[str, Any]) -> str:
+    """Return what takes the disk, the memory and the network (`Usage` as plain data), as tables."""
+    free, memory, limit = (
+        size_words(usage[name]) for name in ("disk_free_bytes", "memory_bytes", "memory_limit_bytes")
+    )
+    kinds = sorted({kind for run in usage["runs"] for kind in run["bytes"]})
+    runs = [
+        [run["id"], size_words(sum(run["bytes"].values()))]
+        + [size_words(run["bytes"][kind]) if kind in run["bytes"] else "" for kind in kinds]
+        for run in usage["runs"]
+    ]
+    clients = [
+        [
+            one["id"],
+            size_words(one["sent_bytes"]),
+            f"{one['steps_per_s']:,.0f}",
+            size_words(one["stored_bytes"]),
+        ]
+        for one in usage["clients"]
+    ]
+    lines = [f"Disk: {free} free; the server's own state {size_words(usage['server_bytes'])}"]
+    lines += _table(runs, ["RUN", "ALL", *map(str.upper, kinds)])
+    lines += [f"Redis: {memory} of {limit}"]
+    lines += _table(clients, ["CLIENT", "SENT", "STEPS/S", "WAITING"])
+    return "\n".join(lines)
+
+
 def reject_rows(rejects: list[dict[str, Any]]) -> str:
     """Return refused chunks (`wire.messages.node.Reject` as plain data) as a table."""
     rows = [

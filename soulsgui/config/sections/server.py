@@ -92,9 +92,6 @@ class AlertSettings(Section, effect=Effect.RESTART_RUNNER):
         "Minutes without a step or an update after which a run makes no progress; 0: never.",
         unit="min",
     )
-    disk_free_bytes: Annotated[int, Field(ge=0)] = setting(
-        5 * 10**9, "Free space of the data folder's disk below which it is low.", unit="bytes"
-    )
 
 
 class LoggingSettings(Section, effect=Effect.RESUME, to_clients=True):

@@ -281,8 +281,8 @@ class InviteDialog(FittingDialog):
         self.wrong.hide()
         name = self.name.text().strip()
         listed = self._listed.invitations if self._listed is not None else []
-        reissue = known_as(name, listed) is not None
-        return self._feed.call("clients.invite.create", {"client": name, "reissue": reissue})
+        command = "create" if known_as(name, listed) is None else "reissue"
+        return self._feed.call(f"clients.invite.{command}", {"client": name})
 
     def _failed(self, error: ApiError) -> None:
         self.wrong.setText(f"{error.message}\n{error.remedy}".strip())

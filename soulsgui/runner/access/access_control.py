@@ -130,8 +130,7 @@ class AccessControl:
         events: EventLog,
         on_change: Callable[[Mapping[str, Invited]], None],
     ) -> None:
-        self._server = server
-        self.lan = server.lan  # whether other computers may reach it
+        self.server = server
         self.invitations = invitations
         self._local = local
         self._bus = bus
@@ -150,6 +149,11 @@ class AccessControl:
         return {client: hashed for client, hashed in known.items() if client not in self._out}
 
     @property
+    def lan(self) -> bool:
+        """Whether other computers may reach the server."""
+        return self.server.lan
+
+    @property
     def invited(self) -> list[Invited]:
         """Everyone who was ever invited and not forgotten, in that order."""
         return sorted(self.invitations.clients.values(), key=lambda one: one.invited)
@@ -157,9 +161,9 @@ class AccessControl:
     @property
     def addresses(self) -> list[tuple[str, int]]:
         """The addresses that invitations name."""
-        port, private = self._server.address.port, self._server.listens_on()
+        port, private = self.server.address.port, self.server.listens_on()
         told = told_addresses(private, socket.gethostname()) if private else ()
-        return [(host, port) for host in told or (self._server.address.host,)]
+        return [(host, port) for host in told or (self.server.address.host,)]
 
     def lost(self) -> None:
         """Note that the server does not answer: when it does again, it may have lost the rules."""
@@ -177,12 +181,12 @@ class AccessControl:
                 await self._obtain()
 
     async def _configure(self) -> None:
-        lines = user_lines(self._hashes, self._server.address.prefix)
-        await asyncio.to_thread(self._server.configure, lines)
+        lines = user_lines(self._hashes, self.server.address.prefix)
+        await asyncio.to_thread(self.server.configure, lines)
 
     async def _obtain(self) -> bool:
         """Apply the rules to the running server; return whether it answered."""
-        order = Order(self._hashes, self._server.address.prefix, self._anew)
+        order = Order(self._hashes, self.server.address.prefix, self._anew)
         try:
             await self._bus.call(order.obtain)
         except (*AWAY, redis.RedisError) as error:
@@ -219,9 +223,9 @@ class AccessControl:
             client=client,
             addresses=tuple(self.addresses),
             secret=secret,
-            prefix=self._server.address.prefix,
+            prefix=self.server.address.prefix,
             created=self.invitations.clients[client].invited,
-            pin=self._server.address.pin,
+            pin=self.server.address.pin,
         )
 
     async def revoke(self, client: str) -> bool:

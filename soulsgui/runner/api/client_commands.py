@@ -4,6 +4,7 @@ import asyncio
 import logging
 import time
 import uuid
+from functools import partial
 from typing import TYPE_CHECKING, cast
 
 import redis
@@ -107,9 +108,11 @@ async def _log(runner: "Runner", params: control.ClientLogParams) -> control.Cli
     return control.ClientLog(lines=told, whole=False)
 
 
-async def _invite(runner: "Runner", params: control.InviteParams) -> control.NewInvitation:
+async def _invite(
+    runner: "Runner", params: control.InviteParams, reissue: bool = False
+) -> control.NewInvitation:
     runner.client_names.check_free(params.client, params.client, runner.roster.ids())
-    made = await runner.access.invite(params.client, params.reissue, runner.control.server_id)
+    made = await runner.access.invite(params.client, reissue, runner.control.server_id)
     await runner.start_gateway()
     runner.look_at_clients()
     return control.NewInvitation(
@@ -276,6 +279,7 @@ HANDLERS: dict[str, Handler] = {
     "clients.rejects": _rejects,
     "clients.log": _log,
     "clients.invite.create": _invite,
+    "clients.invite.reissue": partial(_invite, reissue=True),
     "clients.invite.list": _list_invitations,
     "clients.revoke": _revoke,
     "clients.rename": _rename,

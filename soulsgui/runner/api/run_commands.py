@@ -17,6 +17,8 @@ from soulsgui.runner.run.library import log_lines, log_paths, refuse_unknown
 from soulsgui.runner.run.start import refuse_without_torch, resumption
 from soulsgui.runner.server.bus import ANSWER_LIMIT_S
 from soulsgui.runner.server.redis_server import REDIS
+from soulsgui.runner.server.settings import set_server
+from soulsgui.runner.server.usage import usage
 from soulsgui.telemetry.store import query_history
 from soulsgui.wire import control
 from soulsgui.wire.control import ErrorCode, Event
@@ -308,6 +310,8 @@ HANDLERS: dict[str, Handler] = {
     "alerts.test": _test_alert,
     "server.hello": hello,
     "server.shutdown": shutdown,
+    "server.usage": usage,
+    "server.set": set_server,
     "service.start": _start_service,
     "service.stop": _stop_service,
     "service.restart": _restart_service,

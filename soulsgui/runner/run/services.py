@@ -27,7 +27,7 @@ from soulsgui.runner.services.service import Health, ServiceSpec
 from soulsgui.runner.services.supervisor import Supervisor
 from soulsgui.runner.status_text import waits_words
 from soulsgui.telemetry.export import PROGRAM
-from soulsgui.wire.connection import AWAY
+from soulsgui.wire.connection import AWAY, Address
 from soulsgui.wire.control import ServiceStatus
 from soulsgui.wire.control.states import CLIENT
 from soulsgui.wire.keys import EVALUATOR, INFERENCE, SINKS, TELEMETRY, TRAINER, inference_server
@@ -84,8 +84,16 @@ def client_name(number: int) -> str:
 
 
 def binding_of(address_file: Path) -> str:
-    """Return what tells the server that children find in their address file from every other one."""
-    return hashlib.sha256(address_file.read_bytes()).hexdigest() if address_file.exists() else ""
+    """Return what tells the server that children find in their address file from every other one.
+
+    They come in by its socket: the port of its gateway may change while they run.
+    """
+    try:
+        address = Address.read(address_file)
+    except UsageError:
+        return ""
+    told = f"{address.socket} {address.user} {address.password} {address.prefix} {address.pin}"
+    return hashlib.sha256(told.encode()).hexdigest()
 
 
 def node_health(name: str, server_state: ServerState) -> Callable[[], Health]:

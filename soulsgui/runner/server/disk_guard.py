@@ -73,10 +73,12 @@ class DiskGuard:
         if self._level == "full":
             rests = " The run is saved and rests." if run_id else ""
             remedy = "Free some space; it goes on by itself. What is in the bin can go: soulsgui runs purge"
-            self._events.add("error", f"Only {words}.{rests}", "", remedy, run_id=run_id)
+            self._events.add("error", f"Only {words}.{rests}", "", remedy, run_id=run_id, topic="disk_low")
         elif self._level == "low":
             goes_on = " The run goes on." if before == "full" and run_id else ""
             remedy = f"Below {size_words(_FULL_BYTES)} a run rests: free some space before."
-            self._events.add("warning", f"Only {words}.{goes_on}", "", remedy, run_id=run_id)
+            self._events.add(
+                "warning", f"Only {words}.{goes_on}", "", remedy, run_id=run_id, topic="disk_low"
+            )
         else:
             self._events.add("info", f"There is room again: {words}.", run_id=run_id)

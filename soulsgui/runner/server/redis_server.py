@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import redis
@@ -66,6 +66,15 @@ class RedisServer:
     def configure(self, users: Sequence[str]) -> None:
         """Write its configuration anew, with the lines that let users in; every start reads it."""
         write_private(self.config_path, os.fsencode("\n".join([_HEAD, *self.settings, *users]) + "\n"))
+
+    def at_port(self, server_dir: Path, port: int) -> "RedisServer":
+        """Return it with its gateway at another port, which is remembered; one that is taken is an error."""
+        hosts = (self.address.host, *self.listens_on())
+        if not all(_is_free(host, port) for host in hosts):
+            taken = who_listens(port) or "another program"
+            raise ServiceError(f"Port {port} is taken by {taken}.", "Choose another one.")
+        write_private(server_dir / "port.json", json.dumps({"port": port}).encode())
+        return replace(self, address=replace(self.address, port=port))
 
     def repair(self, lines: Sequence[str]) -> str:
         """Repair the data if the log says that it prevented the start; return what was done."""

@@ -494,9 +494,6 @@ class InviteParams(Params):
     """Who is invited."""
 
     client: str = Field(description="its id, such as gamer-01")
-    reissue: bool = optional(
-        "it was invited before and gets another secret; the older one ends at once", False
-    )
 
 
 class ClientRenameParams(ClientParams):
@@ -556,6 +553,25 @@ class RulesParams(Params):
     rules: Rules = Field(description="the rules")
 
 
+class ServerSetParams(Params):
+    """What is otherwise from now on, and after the next start; what is null stays."""
+
+    lan: Annotated[
+        Literal["on", "off"] | None,
+        Typed("on|off", "--lan", "leave it", help="whether other computers come in at private addresses"),
+    ] = optional("whether other computers come in at this machine's private addresses (`redis.lan`)", None)
+    public: Annotated[
+        Literal["on", "off"] | None,
+        Typed("on|off", "--public", "leave it", help="whether also at those that are not private"),
+    ] = optional("whether they also come in at those that are not private (`redis.public`)", None)
+    port: Annotated[int | None, Typed("PORT", "--port", "leave it")] = optional(
+        "the port where they come in (`redis.port`)", None, ge=1, le=65_535
+    )
+    new_token: Annotated[bool, Typed("", "--new-token", "keep it")] = optional(
+        "another token of the control API; the older one ends at once", False
+    )
+
+
 class ShutdownParams(Params):
     """How everything ends."""
 
@@ -612,6 +628,26 @@ COMMANDS: dict[str, Command] = {
             results.Hello,
             roles=_BOTH,
             reads=True,
+        ),
+        Command(
+            "server.usage",
+            Empty,
+            "say what takes the disk, the memory of Redis, and the network",
+            results.Usage,
+            typed="usage",
+            reads=True,
+            as_json=True,
+        ),
+        Command(
+            "server.set",
+            ServerSetParams,
+            "change where other computers come in, or the token of the control API, while it runs",
+            results.Reach,
+            "The run goes on. With a new token every window and program has to read `control.json` anew. A "
+            "client gets another secret by `clients.invite.reissue`; the password of the server is good for "
+            "who can open its socket alone, and is made anew at a start that finds no file of it.",
+            typed="server set",
+            examples=("server set --lan on", "server set --port 6380", "server set --new-token"),
         ),
         Command("server.shutdown", ShutdownParams, "end everything, after this answer", roles=_BOTH),
         Command(
@@ -1039,6 +1075,12 @@ COMMANDS: dict[str, Command] = {
             "clients.invite.create",
             InviteParams,
             "let another computer play for this server",
+            results.NewInvitation,
+        ),
+        Command(
+            "clients.invite.reissue",
+            InviteParams,
+            "give a client that was invited before another secret; the older one ends at once",
             results.NewInvitation,
         ),
         Command(

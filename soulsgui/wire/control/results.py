@@ -44,6 +44,64 @@ class Hello(Message):
     ends_with_window: bool = False
 
 
+class RunUsage(Message):
+    """What the folder of a run takes on the disk, bytes by kind."""
+
+    id: str
+    name: str = ""
+    bytes: dict[str, int]
+
+
+class ClientUsage(Message):
+    """What a client has sent, and what of it waits on the server.
+
+    Attributes:
+        sent_bytes: Samples since it connected last.
+        steps_per_s: How many of its steps come in a second.
+        stored_bytes: Memory that its entries take in Redis.
+    """
+
+    id: str
+    sent_bytes: int = 0
+    steps_per_s: float = 0.0
+    stored_bytes: int = 0
+
+
+class Usage(Message):
+    """Result of `server.usage`.
+
+    Attributes:
+        runs: The folders of the runs, the largest first.
+        server_bytes: What the server's own state takes on the disk: Redis, logs, files of jobs.
+        disk_free_bytes: What is free there.
+        memory_bytes: Memory of Redis.
+        memory_limit_bytes: Most that it may use.
+        clients: Who is there, those that take most first.
+    """
+
+    runs: list[RunUsage]
+    server_bytes: int
+    disk_free_bytes: int
+    memory_bytes: int
+    memory_limit_bytes: int
+    clients: list[ClientUsage]
+
+
+class Reach(Message):
+    """Result of `server.set`: where other computers come in from now on.
+
+    Attributes:
+        addresses: What a new invitation tells: host and port.
+        reissue: Clients whose invitations name another port: they need new ones (`clients.invite.reissue`).
+    """
+
+    lan: bool
+    public: bool
+    port: int
+    addresses: list[tuple[str, int]]
+    reissue: list[str] = Field(default_factory=list)
+
+
 class RunPlace(Message):
     """Which run was begun, resumed or ended, and its folder.
 

@@ -86,7 +86,7 @@ def test_an_invitation_is_given_out_as_a_link_and_a_file_and_taken_back(
     fake.answers["clients.invite.create"] = GIVEN_OUT
     dialog.invite.click()
     qtbot.waitUntil(lambda: dialog.link.text() == INVITATION.link)
-    assert fake.sent_of("clients.invite.create")[-1].params == {"client": "gamer-13", "reissue": False}
+    assert fake.sent_of("clients.invite.create")[-1].params == {"client": "gamer-13"}
     assert "Only this computer can use it" in dialog.told.text()
     dialog.copy.click()
     assert QGuiApplication.clipboard().text() == INVITATION.link
@@ -113,11 +113,10 @@ def test_a_name_that_is_invited_already_is_invited_anew(
     dialog.invite.click()
     qtbot.waitUntil(lambda: "invited already" in dialog.wrong.text())
     qtbot.waitUntil(lambda: "ends the older one" in dialog.hint.text())
-    fake.answers["clients.invite.create"] = GIVEN_OUT
+    fake.answers["clients.invite.reissue"] = GIVEN_OUT
     dialog.invite.click()
     qtbot.waitUntil(lambda: dialog.link.text() == INVITATION.link)
-    reissued = [sent.params["reissue"] for sent in fake.sent_of("clients.invite.create")]
-    assert reissued == [False, True]
+    assert len(fake.sent_of("clients.invite.create")) == len(fake.sent_of("clients.invite.reissue")) == 1
 
 
 def test_the_network_is_allowed_in_the_settings_and_needs_a_new_start(

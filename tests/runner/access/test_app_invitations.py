@@ -29,7 +29,7 @@ KEYS = Keys()
 
 
 async def invite(runner: Runner, client: str, reissue: bool = False) -> Invitation:
-    made = await call(runner, "clients.invite.create", client=client, reissue=reissue)
+    made = await call(runner, f"clients.invite.{'reissue' if reissue else 'create'}", client=client)
     await way_in(runner)
     invitation = Invitation.parse(made["link"])
     assert invitation == Invitation.parse(made["file_text"])
@@ -91,7 +91,7 @@ async def test_invited_seen_revoked_forgotten(runner: Runner, capsys: pytest.Cap
     for command, params, said in (
         ("clients.invite.create", {"client": "b"}, "invited already"),
         ("clients.invite.create", {"client": "client-1"}, "server's own"),
-        ("clients.invite.create", {"client": "c", "reissue": True}, "never invited"),
+        ("clients.invite.reissue", {"client": "c"}, "never invited"),
         ("clients.revoke", {"client": "c"}, "never invited"),
         ("clients.forget", {"client": "c"}, "no client"),
     ):

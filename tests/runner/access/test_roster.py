@@ -315,7 +315,7 @@ async def test_no_two_clients_are_called_alike_and_names_are_forgotten_with_them
     await call(runner, "clients.invite.create", client="gamer-01")
     assert names(runner)["gamer-01"] == "gamer-01"
     await call(runner, "clients.invite.create", client="Anna")
-    await call(runner, "clients.invite.create", client="Anna", reissue=True)
+    await call(runner, "clients.invite.reissue", client="Anna")
     assert set(names(runner)) == {"gamer-01", "gamer-02", "Anna"}
 
 

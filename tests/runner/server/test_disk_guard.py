@@ -44,6 +44,7 @@ async def test_the_run_is_saved_and_rests_while_the_disk_is_full_and_it_is_told_
     asked = [command.command for command in bus.asked]
     assert asked == (["wait", "save", "wait", "wait"] if run_id else [])
     assert [event.level for event in events.newest(10)] == ["warning", "error", "warning", "info"]
+    assert {event.topic for event in events.newest(10)[:3]} == {"disk_low"}, "alerts know them by it"
     assert ("rests" in events.newest(10)[1].what) == bool(run_id)
     if run_id:
         assert "500.0 MB" in bus.asked[0].args["why"]

@@ -1,0 +1,95 @@
+"""What may be changed about a server while its run goes on, and what it takes."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from soulsgui.errors import NotAllowedError, ServiceError
+from soulsgui.runner.app import Runner
+from soulsgui.runner.refusal import Refused
+from soulsgui.runner.run.services import binding_of
+from soulsgui.system import free_port
+from soulsgui.wire.api_client import CONTROL_FILE, ApiClient
+from soulsgui.wire.connection import Address
+from soulsgui.wire.control import ControlFile
+from soulsgui.wire.invitation import Invitation
+from tests.runner.running import call, is_let_in, until
+
+
+async def invitation(runner: Runner, command: str) -> Invitation:
+    return Invitation.parse((await call(runner, f"clients.invite.{command}", client="gamer-01"))["link"])
+
+
+async def comes_in(invited: Invitation) -> None:
+    async def let_in() -> bool:
+        return await asyncio.to_thread(is_let_in, invited)
+
+    for _ in range(1000):
+        try:
+            if await let_in():
+                return
+        except OSError:
+            pass
+        except Exception as error:
+            if "onnect" not in type(error).__name__:
+                raise
+        await asyncio.sleep(0.05)
+    raise AssertionError("nobody is let in")
+
+
+async def test_the_port_moves_while_the_run_goes_on_and_is_kept(runner: Runner) -> None:
+    await call(runner, "run.start")
+    before = await invitation(runner, "create")
+    await comes_in(before)
+    file = runner.folders.server_address
+    bound, trainer = binding_of(file), runner.supervisor.pid_of("trainer")
+    port = free_port()
+    told = await call(runner, "server.set", port=port)
+    assert (told["port"], told["reissue"]) == (port, ["gamer-01"])
+    assert (Address.read(file).port, runner.access.addresses[0][1]) == (port, port)
+    newer = await invitation(runner, "reissue")
+    assert newer.addresses[0][1] == port
+    await comes_in(newer)
+    # What runs goes on, and a later runner takes it over.
+    assert runner.supervisor.pid_of("trainer") == trainer
+    assert binding_of(file) == bound
+    assert f"port: {port}" in runner.folders.overrides.read_text()
+    with pytest.raises(ServiceError, match="is taken"):
+        await call(runner, "server.set", port=runner.control.port)
+
+
+async def test_other_computers_are_let_in_and_kept_out(runner: Runner) -> None:
+    with pytest.raises(Refused, match="public addresses while"):
+        await call(runner, "server.set", public="on")
+    assert (await call(runner, "server.set", lan="on"))["lan"] is True
+    argv = runner.supervisor.spec_of("gateway").argv
+    assert argv[-1] == "--lan"
+    assert (await call(runner, "clients.invite.list"))["lan"] is True
+    assert (await call(runner, "server.set", lan="off"))["lan"] is False
+    assert "lan: false" in runner.folders.overrides.read_text()
+
+
+async def test_an_older_token_ends_at_once(runner: Runner) -> None:
+    file = runner.folders.server / CONTROL_FILE
+    older = ApiClient(ControlFile.load(file))
+    await asyncio.to_thread(older.status)
+    await call(runner, "server.set", new_token=True)
+    with pytest.raises(NotAllowedError):
+        await asyncio.to_thread(older.status)
+    await asyncio.to_thread(ApiClient(ControlFile.load(file)).status)
+
+
+async def test_what_takes_the_disk_and_the_memory_is_told(runner: Runner) -> None:
+    begun = await call(runner, "run.start")
+    await until(lambda: runner.roster.beat("client-1") is not None)
+    (Path(begun["run_dir"]) / "replay").mkdir()
+    (Path(begun["run_dir"]) / "replay" / "obs").write_bytes(b"x" * 1000)
+    await until(lambda: runner.server_state.server.memory_bytes > 0)
+    told = await call(runner, "server.usage")
+    (run,) = told["runs"]
+    assert (run["id"], run["bytes"]["memory"]) == (begun["run_id"], 1000)
+    assert run["bytes"]["other"] > 0
+    assert told["server_bytes"] > 0
+    assert told["memory_bytes"] <= told["memory_limit_bytes"]
+    assert [one["stored_bytes"] > 0 for one in told["clients"]] == [True]
