@@ -44,7 +44,7 @@ MOST_PENDING = 1024
 """So many at once may be about to say who they are; beyond, the oldest of the address with most is ended."""
 
 MOST_PENDING_OF_ADDRESS = 256
-"""So many of these from one address, likewise."""
+"""So many of these from one address; beyond, the oldest, once it had time enough."""
 
 MOST_OF_CLIENT = 64
 """So many connections one client may have."""
@@ -339,13 +339,14 @@ class Gateway:
         return connection
 
     def _has_room(self, host: str) -> bool:
-        """Whether one more of an address may say who it is; whoever had time enough to do so makes room."""
-        if self._pending_of[host] < MOST_PENDING_OF_ADDRESS:
-            if len(self._pending) < MOST_PENDING:
-                return True
-            host = self._pending_of.most_common(1)[0][0]
-        oldest, since = next((one, since) for one, (where, since) in self._pending.items() if where == host)
-        if time.monotonic() - since < _ENOUGH_S:  # were it ended, many who come at once would end each other
+        """Whether one more of an address may say who it is; an address with more of them makes room."""
+        crowded = self._pending_of[host] >= MOST_PENDING_OF_ADDRESS
+        if not crowded and len(self._pending) < MOST_PENDING:
+            return True
+        most = host if crowded else self._pending_of.most_common(1)[0][0]
+        oldest, since = next((one, since) for one, (where, since) in self._pending.items() if where == most)
+        # Of one address many who come at once would end each other: each has its time first.
+        if self._pending_of[most] <= self._pending_of[host] and time.monotonic() - since < _ENOUGH_S:
             return False
         self._end(oldest)
         return True
