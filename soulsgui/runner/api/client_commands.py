@@ -4,7 +4,6 @@ import asyncio
 import logging
 import time
 import uuid
-from functools import partial
 from typing import TYPE_CHECKING, cast
 
 import redis
@@ -124,6 +123,10 @@ async def _invite(
         link=made.link,
         file_text=made.file_text,
     )
+
+
+async def _reissue(runner: "Runner", params: control.InviteParams) -> control.NewInvitation:
+    return await _invite(runner, params, reissue=True)
 
 
 async def _list_invitations(runner: "Runner", _params: control.Empty) -> control.InvitationList:
@@ -279,7 +282,7 @@ HANDLERS: dict[str, Handler] = {
     "clients.rejects": _rejects,
     "clients.log": _log,
     "clients.invite.create": _invite,
-    "clients.invite.reissue": partial(_invite, reissue=True),
+    "clients.invite.reissue": _reissue,
     "clients.invite.list": _list_invitations,
     "clients.revoke": _revoke,
     "clients.rename": _rename,

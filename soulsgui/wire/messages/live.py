@@ -6,7 +6,6 @@ from typing import Any
 
 from pydantic import Field
 
-from soulsgui.system import read_small
 from soulsgui.wire.messages.base import Message, Moment
 
 
@@ -37,6 +36,10 @@ class LiveChange(Message):
 
 def read_changes(path: Path) -> list[LiveChange]:
     """Return the changes of a run, oldest first; what can't be read is left out."""
+    from soulsgui.system import (
+        read_small,
+    )  # late: it loads psutil, which commands that ask a runner do without
+
     try:
         lines = read_small(path).splitlines()
     except OSError:  # most runs have none
