@@ -15,7 +15,7 @@ from soulsgui.errors import ProcessFault, SoulsGuiError
 from soulsgui.modes.evaluate import Frame, evaluate_checkpoint
 from soulsgui.modes.video import Video, check_pictures, check_video, jpeg, video
 from soulsgui.process import asked, setup_logging
-from soulsgui.system import hold_back, kill_descendants
+from soulsgui.system import LAST, hold_back, kill_descendants
 from soulsgui.wire.manifest import read_manifest
 
 logger = logging.getLogger(__name__)
@@ -30,7 +30,7 @@ _UNWATCHED_S = 10.0  # without anybody who watches: then it plays as fast as it 
 def run_evaluation_job() -> int:
     """Carry out what standard input asks for (`runner.run.evaluations`)."""
     setup_logging()
-    hold_back(os.getpid())  # whatever trains goes first
+    hold_back(os.getpid(), nice=LAST)  # whatever trains goes first
     watched = _Watched()
     with asked(watched.hear) as (request, send):
         try:

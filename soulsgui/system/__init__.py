@@ -37,6 +37,7 @@ from soulsgui.system.machine import (
     who_listens,
 )
 from soulsgui.system.processes import (
+    LAST,
     ProcessIdentity,
     become,
     boot_id,

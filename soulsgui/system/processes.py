@@ -280,6 +280,7 @@ def descends_from(pid: int, ancestor: int) -> bool:
 
 
 _NICE = 10
+LAST = 19  # about a hundredth of a core that others want
 # psutil.BELOW_NORMAL_PRIORITY_CLASS, which exists on Windows only.
 _BELOW_NORMAL = 0x4000
 _NORMAL = 0x20
@@ -295,8 +296,12 @@ def hold_back(
     cores: int | None = None,
     platform: str = sys.platform,
     process: Callable[[int], Any] = psutil.Process,
+    nice: int = _NICE,
 ) -> None:
-    """Let every other program go before a process and its descendants; only a new start undoes it."""
+    """Let every other program go before a process and its descendants; only a new start undoes it.
+
+    `nice` is how far, up to `LAST`, where the system has such steps.
+    """
     try:
         leader = process(pid)
         family = [leader, *leader.children(recursive=True)]
@@ -304,18 +309,18 @@ def hold_back(
         return
     for one in family:
         try:
-            _hold_back(one, cores, platform)
+            _hold_back(one, cores, platform, nice)
         except psutil.Error:
             # It has ended meanwhile, or is another user's.
             continue
 
 
-def _hold_back(one: Any, cores: int | None, platform: str) -> None:
+def _hold_back(one: Any, cores: int | None, platform: str, nice: int) -> None:
     if platform == "win32":
         if one.nice() == _NORMAL:
             one.nice(_BELOW_NORMAL)
-    elif one.nice() < _NICE:
-        one.nice(_NICE)
+    elif one.nice() < nice:
+        one.nice(nice)
     if cores is not None and can_pin(platform):
         allowed = one.cpu_affinity()
         if len(allowed) > cores:
