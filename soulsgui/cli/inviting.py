@@ -49,9 +49,7 @@ def invite(arguments: Arguments) -> int:
     host, port = made["addresses"][0]
     warning = ""
     if not made["lan"]:
-        listens = runner.command("clients.invite.list")["lan"]
-        wished = bool(runner.command("config.get")["saved"].get("redis.lan"))
-        warning = only_here(client, listens, wished)
+        warning = only_here(client, runner.command("clients.invite.list")["lan"])
     if arguments.as_json:
         told = {name: made[name] for name in ("username", "secret", "link")}
         say_json({"name": client, "host": host, "port": port, **told, "file": str(path)})
@@ -74,20 +72,17 @@ def invite(arguments: Arguments) -> int:
     return 0
 
 
-def only_here(client: str, listens: bool, wished: bool) -> str:
+def only_here(client: str, listens: bool) -> str:
     """Say why only this computer can use an invitation, and what remains to be done so that others can.
 
-    The server may listen on the private addresses of this computer, of which there are none now, or the user
-    may have wished so (`redis.lan`) since it was started.
+    The server may listen on the private addresses of this computer, of which there are none now.
     """
     steps = [f"  soulsgui invite {client} --reissue"]
     if listens:
         why = "this computer has no private address now. Once it is in a network:"
-    elif wished:
-        why = "redis.lan is set, but the server was started before. Start it anew, then:"
     else:
         why = "the server listens on loopback alone. For other computers:"
-        steps.insert(0, "  soulsgui config set redis.lan=true   (then start the server anew)")
+        steps.insert(0, "  soulsgui server set --lan on")
     return "\n".join([f"Only this computer can use it: {why}", *steps])
 
 

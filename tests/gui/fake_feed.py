@@ -213,8 +213,5 @@ class FakeShell(QObject):
         assert self._side is not None
         return self._side
 
-    def restart_server(self) -> None:
-        self.opened.append(("restart", {}))
-
     def settings(self) -> QSettings:
         return self._settings

@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from PySide6.QtCore import Qt
+from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import (
     QFileDialog,
@@ -25,8 +25,7 @@ from soulsgui.gui.colours import Tone
 from soulsgui.gui.feed import Call, Feed, Fetch
 from soulsgui.gui.icons import dress, make_primary
 from soulsgui.gui.models.connection import why_not
-from soulsgui.gui.shell import Shell
-from soulsgui.gui.states import Look, run_is_active
+from soulsgui.gui.states import Look
 from soulsgui.gui.widgets.boxes import NO_MARGINS, column, row
 from soulsgui.gui.widgets.command_button import CommandButton, Words
 from soulsgui.gui.widgets.dialog import FittingDialog, FittingFileDialog
@@ -82,69 +81,44 @@ def reach_look(listed: InvitationList) -> Look:
     return Look("state-warning", Tone.WARNING, f"Reachable from this computer alone, at {places}")
 
 
-def lan_words(saved: bool, run_goes_on: bool) -> str:
-    """Return what opening the server to the network means."""
-    if not saved:
-        return (
-            "Other computers come in at this one's private addresses, each with an invitation of its own; "
-            "whoever is not invited is not let in. Everything is encrypted."
-        )
-    if run_goes_on:
-        return (
-            "Saved. It takes effect when the server starts anew: the run is saved and ended first; Resume "
-            "goes on with it."
-        )
-    return "Saved. It takes effect when the server starts anew; no run goes on."
-
-
 class LanSwitch(QFrame):
-    """Shown while other computers can't reach the server."""
+    """Shown while other computers can't reach the server.
 
-    def __init__(self, feed: Feed, shell: Shell, parent: QWidget | None = None) -> None:
+    Signals:
+        allowed: They can from now on.
+    """
+
+    allowed = Signal()
+
+    def __init__(self, feed: Feed, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setProperty("part", "card")
         self._feed = feed
-        self._saved = False
-        self.about = wrapped("", self)
+        about = wrapped(
+            "Other computers come in at this one's private addresses, each with an invitation of its own; "
+            "whoever is not invited is not let in. Everything is encrypted.",
+            self,
+        )
         self.wrong = wrapped("", self, "bad")
         self.wrong.hide()
-        words = Words("Allow the private &network", "Saving …", "Saved")
+        words = Words("Allow the private &network", "Opening …", "Allowed")
         self.allow = CommandButton(words, "link", self._send, self)
         self.allow.setObjectName("allowLan")
         self.allow.setAutoDefault(False)
-        self.allow.finished.connect(self._was_saved)
+        self.allow.finished.connect(lambda _: self.allowed.emit())
         self.allow.problem.connect(self._failed)
-        self.restart = _button("Start the server a&new", shell.restart_server, self, "restart")
-        self.restart.setObjectName("restartServer")
-        buttons = row(self.allow, self.restart, None)
-        column(self.about, self.wrong, buttons, on=self, margins=(12, 10, 12, 10))
+        column(about, self.wrong, row(self.allow, None), on=self, margins=(12, 10, 12, 10))
         self.hide()
         feed.connection_changed.connect(self._show)
-        feed.run_changed.connect(self._show)
-        self._show()
-
-    def show_open(self, is_open: bool) -> None:
-        """Show whether other computers can reach the server."""
-        self._saved = self._saved and not is_open
-        self.setVisible(not is_open)
         self._show()
 
     def _show(self) -> None:
-        self.about.setText(lan_words(self._saved, run_is_active(self._feed.status.run.state)))
-        self.allow.setVisible(not self._saved)
-        self.restart.setVisible(self._saved)
         reason = why_not(self._feed.connection)
         self.allow.allow(not reason, reason)
-        self.restart.setEnabled(not reason)
-        self.restart.setToolTip(text.tip(reason))
 
     def _send(self) -> Call:
         self.wrong.hide()
-        return self._feed.call("config.save", {"changes": {"redis.lan": True}})
-
-    def _was_saved(self, _: dict[str, Any]) -> None:
-        self._saved = True
-        self._show()
+        return self._feed.call("server.set", {"lan": "on"})
 
     def _failed(self, error: ApiError) -> None:
         self.wrong.setText(f"{error.message}\n{error.remedy}".strip())
@@ -164,7 +138,7 @@ def _button(words: str, then: Callable[[], None], parent: QWidget, icon: str = "
 class InviteDialog(FittingDialog):
     """Asks for a name, invites, and gives the invitation out: as a link, as a file."""
 
-    def __init__(self, feed: Feed, shell: Shell, parent: QWidget | None = None) -> None:
+    def __init__(self, feed: Feed, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setObjectName("inviteDialog")
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
@@ -174,7 +148,7 @@ class InviteDialog(FittingDialog):
         self._made: NewInvitation | None = None
         self._typed = False
         self._stack = QStackedWidget(self)
-        self._stack.addWidget(self._make_asking(shell))
+        self._stack.addWidget(self._make_asking())
         self._stack.addWidget(self._make_result())
         column(self._stack, on=self)
         self.setMinimumWidth(self.fontMetrics().averageCharWidth() * _CHARACTERS)
@@ -185,7 +159,7 @@ class InviteDialog(FittingDialog):
         self._allow()
         self.name.setFocus()
 
-    def _make_asking(self, shell: Shell) -> QWidget:
+    def _make_asking(self) -> QWidget:
         page = QWidget(self)
         self.name = QLineEdit(page)
         self.name.setObjectName("inviteName")
@@ -198,7 +172,8 @@ class InviteDialog(FittingDialog):
         reach = row((self._reach_mark, Qt.AlignmentFlag.AlignTop), (self.reach, 1))
         self.hint = muted(wrapped("", page))
         # After the name: the keyboard is not to begin at its button.
-        self.lan = LanSwitch(self._feed, shell, page)
+        self.lan = LanSwitch(self._feed, page)
+        self.lan.allowed.connect(lambda: self._fetch.request())
         self.wrong = wrapped("", page, "bad")
         self.wrong.hide()
         self._first = Words("&Invite", "Inviting …", "Invited")
@@ -253,7 +228,7 @@ class InviteDialog(FittingDialog):
         self._reach_mark.show_icon(look.icon, look.tone)
         self.reach.setText(look.word)
         set_property(self.reach, "tone", look.tone)
-        self.lan.show_open(listed.lan)
+        self.lan.setVisible(not listed.lan)
         self._allow()
 
     def _connection_changed(self) -> None:

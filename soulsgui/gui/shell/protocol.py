@@ -49,9 +49,6 @@ class Shell(Protocol):
     def open_invite(self) -> None:
         """Open the dialog that invites other computers."""
 
-    def restart_server(self) -> None:
-        """End the server, its run saved, and start it again."""
-
     def client_side(self) -> ClientSide:
         """Return what the window knows of client mode."""
 

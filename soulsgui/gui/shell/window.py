@@ -133,7 +133,6 @@ class MainWindow(QMainWindow):
         self._user_chose = preferences.page not in ("", WELCOME)
         self._ended_unused = False  # its server, before it was used for anything
         self._first_show_began = self._was_shown = False
-        self._restarts = False
         self._manual: ManualDialog | None = None
         self._client_side = ClientSide(self)
         self.closer = WindowCloser(feed, preferences, self)
@@ -302,17 +301,7 @@ class MainWindow(QMainWindow):
         """Open the dialog that invites other computers."""
         from soulsgui.gui.clients.invite import InviteDialog
 
-        InviteDialog(self._feed, self, self).open()
-
-    def restart_server(self) -> None:
-        """End the server, its run saved, and start it again once it is gone."""
-        self._restarts = True
-        call = self._feed.call("server.shutdown")
-        call.tell_problem(self._restart_failed)
-
-    def _restart_failed(self, error: ApiError) -> None:
-        self._restarts = False
-        self._refused(error)
+        InviteDialog(self._feed, self).open()
 
     def client_side(self) -> ClientSide:
         """Return what the window knows of client mode."""
@@ -400,9 +389,6 @@ class MainWindow(QMainWindow):
         self._show_banner()
         self.status_line.setEnabled(connection.live)
         self._status.request()
-        if self._restarts and connection.state is ConnectionState.SHUT_DOWN:
-            self._restarts = False
-            self.start_wanted.emit()
 
     def _snapshot_taken(self) -> None:
         run = self._feed.status.run

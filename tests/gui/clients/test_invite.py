@@ -12,7 +12,7 @@ from soulsgui.system import is_private
 from soulsgui.wire.control import InvitationInfo, InvitationList, NewInvitation
 from soulsgui.wire.invitation import Invitation
 from tests import states
-from tests.gui.fake_feed import FakeFeed, FakeShell, refusal
+from tests.gui.fake_feed import FakeFeed, refusal
 from tests.gui.reading import shown
 
 HERE = [("127.0.0.1", 6379)]
@@ -40,16 +40,13 @@ def test_a_name_is_checked_as_it_is_typed() -> None:
     assert invite.wrong_name("gamer-01") == ""
 
 
-def test_it_says_from_where_the_server_is_reachable_and_what_opening_it_means() -> None:
+def test_it_says_from_where_the_server_is_reachable() -> None:
     closed = invite.reach_look(listed())
     assert closed.tone is Tone.WARNING
     assert closed.word == "Reachable from this computer alone, at 127.0.0.1:6379"
     wide = invite.reach_look(listed(lan=True, addresses=[("192.168.1.5", 6379), ("pc", 6379)]))
     assert wide.tone is Tone.GOOD
     assert wide.word.endswith("at 192.168.1.5:6379, pc:6379")
-    assert "Everything is encrypted" in invite.lan_words(False, True)
-    assert "the run is saved and ended first" in invite.lan_words(True, True)
-    assert "no run goes on" in invite.lan_words(True, False)
 
 
 INVITATION = states.invitation(client="gamer-13")
@@ -65,9 +62,9 @@ GIVEN_OUT = NewInvitation(
 
 
 @pytest.fixture
-def dialog(qtbot: QtBot, theme: Theme, fake: FakeFeed, shell: FakeShell) -> InviteDialog:
+def dialog(qtbot: QtBot, theme: Theme, fake: FakeFeed) -> InviteDialog:
     fake.answers["clients.invite.list"] = listed("gamer-01")
-    made = shown(qtbot, InviteDialog(fake, shell))  # type: ignore[arg-type]
+    made = shown(qtbot, InviteDialog(fake))  # type: ignore[arg-type]
     qtbot.waitUntil(lambda: made.name.text() == "gamer-02")
     return made
 
@@ -119,15 +116,16 @@ def test_a_name_that_is_invited_already_is_invited_anew(
     assert len(fake.sent_of("clients.invite.create")) == len(fake.sent_of("clients.invite.reissue")) == 1
 
 
-def test_the_network_is_allowed_in_the_settings_and_needs_a_new_start(
-    qtbot: QtBot, dialog: InviteDialog, fake: FakeFeed, shell: FakeShell
+def test_the_network_is_allowed_while_the_server_runs(
+    qtbot: QtBot, dialog: InviteDialog, fake: FakeFeed
 ) -> None:
     assert dialog.lan.isVisible()
-    assert not dialog.lan.restart.isVisible()
-    fake.answers["config.save"] = {}
+    fake.answers["server.set"] = refusal("The port is taken.")
     dialog.lan.allow.click()
-    qtbot.waitUntil(dialog.lan.restart.isVisible)
-    assert fake.sent_of("config.save")[-1].params == {"changes": {"redis.lan": True}}
-    assert "starts anew" in dialog.lan.about.text()
-    dialog.lan.restart.click()
-    assert shell.opened == [("restart", {})]
+    qtbot.waitUntil(lambda: "taken" in dialog.lan.wrong.text())
+    fake.answers["server.set"] = {}
+    fake.answers["clients.invite.list"] = listed(lan=True, addresses=[("192.168.1.5", 6379)])
+    dialog.lan.allow.click()
+    qtbot.waitUntil(lambda: not dialog.lan.isVisible())
+    assert fake.sent_of("server.set")[-1].params == {"lan": "on"}
+    assert "192.168.1.5" in dialog.reach.text()

@@ -772,18 +772,6 @@ def test_who_comes_to_help_ends_the_server_that_was_started_for_nobody(
         window.show_mode(Mode.SERVER)
 
 
-def test_a_server_that_is_started_anew_is_shut_down_first(make: Make, feed: FakeFeed) -> None:
-    window = make()
-    started: list[int] = []
-    window.start_wanted.connect(lambda: started.append(1))
-    window.restart_server()
-    assert feed.sent[-1].command == "server.shutdown"
-    assert started == []
-    for connection in (SHUT_DOWN, NO_RUN, SHUT_DOWN):
-        feed.connect_as(connection)
-        assert started == [1], "once alone"
-
-
 def test_with_the_largest_letters_words_give_way(qtbot: QtBot, make: Make, both_themes: Theme) -> None:
     window = make()
     window.resize(1280, 800)
