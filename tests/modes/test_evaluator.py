@@ -147,12 +147,12 @@ def test_what_was_refuted_is_claimed_again_with_newer_weights_only(
     monkeypatch.setattr("soulsgui.telemetry.node.Drawing", NoDrawing)
     goal: dict[str, Any] = {"mean_return": 475.0, "window": 2}
     stage = Stage(redis_address)
-    stage.join("a")
+    stage.join("client-1")
     run.folder.root.mkdir()
 
     def trained(model_id: int, sent: int) -> NodeState:
         lucky = episode(500.0, model_id=model_id, run_id=run.folder.run_id)
-        stage.play("a", lucky, lucky)
+        stage.play("client-1", lucky, lucky)
         return stage.wait_state(lambda state: state.episodes == sent, "they are counted")
 
     run.publish(1, FALLING)

@@ -286,7 +286,7 @@ def test_a_run_that_was_being_ended_is_ended_by_the_next_runner(serving: Serving
     assert [one["name"] for one in api.status()["services"] if one["state"] != "stopped"] == ["redis"]
 
 
-def test_services_of_a_server_that_moves_are_started_anew_and_a_dead_run_is_resumed(
+def test_services_stay_where_a_server_moves_and_a_dead_run_is_resumed(
     serving: Serving, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(PATIENT, "1")
@@ -301,10 +301,7 @@ def test_services_of_a_server_that_moves_are_started_anew_and_a_dead_run_is_resu
 
     assert api.status()["server"]["url"].endswith(f":{port}")
     assert api.status()["run"]["id"] == run["id"]
-    assert set(after) == set(pids)
-    # Redis stays where it was, on its socket: what knows its address as that of the gateway is made anew.
-    assert set(after.values()) & set(pids.values()) == {pids["redis"]}
-    assert {process.pid for process in serving.processes()} & set(pids.values()) == {pids["redis"]}
+    assert after == pids  # they talk over the socket of Redis, which stays where it was
     steps = api.status()["run"]["env_steps"]
     until_now(lambda: api.status()["run"]["env_steps"] > steps)
     crash(second)
