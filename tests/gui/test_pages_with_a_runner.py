@@ -46,9 +46,9 @@ def is_let_in(invitation: Invitation) -> bool:
 
 @pytest.mark.parametrize("page", [ClientsPage], indirect=True)
 def test_a_computer_is_invited_told_to_pause_and_revoked(
-    qtbot: QtBot, page: ClientsPage, feed: Feed, shell: FakeShell, server: RunningServer
+    qtbot: QtBot, page: ClientsPage, feed: Feed, server: RunningServer
 ) -> None:
-    dialog = shown(qtbot, InviteDialog(feed, shell))
+    dialog = shown(qtbot, InviteDialog(feed))
     dialog.name.setText("gamer-11")
     dialog.name.textEdited.emit("gamer-11")
     click(qtbot, dialog.invite)

@@ -85,7 +85,7 @@ STEPS = UpdateSteps(9 * "Bring it up to date. ", ("git pull", "python3 bootstrap
 DIALOGS: dict[str, Callable[[World], QDialog]] = {
     "new run": lambda world: NewRunDialog(world.feed),
     "config": lambda world: ConfigDialog(world.feed, world.shell),
-    "invite": lambda world: InviteDialog(world.feed, world.shell),
+    "invite": lambda world: InviteDialog(world.feed),
     "settings": lambda world: SettingsDialog(Preferences(world.folders), world.theme),
     "update": lambda world: UpdateDialog("The server is newer.", STEPS),
     "log": lambda world: ClientLogDialog(world.feed, CLIENT),
