@@ -24,10 +24,12 @@ from soulsgui.gui.overview.plot import PlotSection
 from soulsgui.gui.overview.services import ServiceRow
 from soulsgui.gui.shell import Shell, notify_problem
 from soulsgui.gui.shell.pages import OVERVIEW
+from soulsgui.gui.states import run_is_active
+from soulsgui.gui.widgets.boxes import row
 from soulsgui.gui.widgets.empty_state import EmptyState
 from soulsgui.gui.widgets.fitting_button import FittingButton
 from soulsgui.gui.widgets.log_pane import LogPane
-from soulsgui.wire.control import ApiError, ClientStatus, LogLine
+from soulsgui.wire.control import NEWEST, ApiError, ClientStatus, LogLine
 
 _LINES = 100
 
@@ -100,6 +102,8 @@ class OverviewPage(QWidget):
         self.services = ServiceRow(feed, self, clock)
         self.end = EndStrip(feed, shell, self)
         self.figures = FiguresRow(self)
+        self.watch = FittingButton("Watch it play", "watch", self)
+        self.watch.explain("The weights that are trained at this moment play, and you see how")
         self.plot = PlotSection(feed, shell.settings(), self)
         self.clients = ClientsSection(feed, self)
         self.log = LastLines(feed, self)
@@ -118,7 +122,7 @@ class OverviewPage(QWidget):
         inner.setContentsMargins(0, 0, 0, 0)
         inner.setSpacing(6)
         inner.addWidget(self.end)
-        inner.addWidget(self.figures)
+        inner.addLayout(row((self.figures, 1), (self.watch, Qt.AlignmentFlag.AlignTop)))
         inner.addWidget(self.plot, 1)
         self._stack = QStackedWidget(self)
         self._stack.addWidget(self._run_part)
@@ -140,6 +144,7 @@ class OverviewPage(QWidget):
 
     def _connect(self) -> None:
         feed = self._feed
+        self.watch.clicked.connect(lambda: self._shell.open_player(feed.status.run, NEWEST))
         feed.snapshot_taken.connect(self._take_snapshot)
         feed.run_changed.connect(self._show_run)
         feed.services_changed.connect(self._show_services)
@@ -193,6 +198,7 @@ class OverviewPage(QWidget):
         self.end.show_run(run)
         self._note_rounds()
         self.figures.show_run(run)
+        self.watch.setVisible(run_is_active(run.state))
         if run.id:
             self._stack.setCurrentWidget(self._run_part)
         else:
@@ -211,6 +217,7 @@ class OverviewPage(QWidget):
         self.services.show_connection(connection)
         self.clients.show_connection(connection)
         self.figures.setEnabled(connection.live)
+        self.watch.setEnabled(connection.live)
         self.plot.dim(not connection.live)
         self.log.show_connection(connection)
         if self.isVisible():
