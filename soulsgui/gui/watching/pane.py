@@ -244,7 +244,7 @@ class WatchPane(QWidget):
         self.speed, self._shown_at = speed, self._clock()
         self.go_on()
 
-    def move(self, by: int) -> None:
+    def step(self, by: int) -> None:
         """Rest, and show another picture."""
         self._slid(self.recording.place + by)
 

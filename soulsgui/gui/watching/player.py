@@ -145,7 +145,7 @@ class Player(FittingDialog):
 
     def _move(self, by: int) -> None:
         for pane in self.panes:
-            pane.move(by)
+            pane.step(by)
         self._show_playing()
 
     def _key(self, key: str) -> None:
