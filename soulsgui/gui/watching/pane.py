@@ -296,7 +296,7 @@ class WatchPane(QWidget):
         if len(self.recording):
             self._say(job.progress)
         else:
-            self._say_starting(job.progress)
+            self._say_starting(job.progress if job.part is None else "The environment is made")
 
     def _done(self, job: Job) -> None:
         found = Evaluated.model_validate(job.result)
