@@ -8,6 +8,7 @@ from typing import Any
 
 from PySide6.QtCore import QDir, QSignalBlocker, Qt, QTimer, Signal
 from PySide6.QtWidgets import (
+    QAbstractSpinBox,
     QBoxLayout,
     QComboBox,
     QFileDialog,
@@ -277,7 +278,8 @@ class WatchPane(QWidget):
         if first:
             self._shown_at = self._clock()
             self.stack.setCurrentWidget(self.picture)
-            self.picture.setFocus()
+            if not isinstance(self.window().focusWidget(), QAbstractSpinBox):  # somebody types a seed there
+                self.picture.setFocus()
             self._allow()
         if first or (self.playing and not self._timer.isActive()):
             self.go_on()
@@ -386,7 +388,9 @@ class WatchPane(QWidget):
         away = why_not(self._feed.connection)
         if away:
             self._say(f"{away} What has come can still be looked at.", "warning")
-        elif not self.checkpoint.count():
+        elif self.words.property("tone") == "warning":
+            self._say("")
+        if not away and not self.checkpoint.count():
             self._list.request()
         self._allow()
 

@@ -234,6 +234,7 @@ def test_while_the_connection_is_away_what_came_can_be_looked_at(
     assert "can still be looked at" in pane.words.text()
     assert (pane.save.isEnabled(), player.play.isEnabled()) == (False, True)
     fake.connect_as(LIVE)
+    assert pane.words.text() == ""
     fake.answers["job.list"] = {"jobs": [job("j1", progress="goes on").model_dump(mode="json")]}
     fake.take_snapshot(fake.status)
     qtbot.waitUntil(lambda: pane.words.text() == "goes on")
