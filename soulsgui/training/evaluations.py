@@ -126,6 +126,7 @@ class ClientEvaluations:
         self._schedule = Schedule(max(self._every, 1))
         self._schedule.due(self._attempt_number, update)
         self._wanted = False
+        self._episodes = 0  # so many, as somebody has asked for; 0 for the usual
         self._to_confirm: int | None = None
         self._confirmed: int | None = None
         self._open: _Open | None = None
@@ -138,6 +139,16 @@ class ClientEvaluations:
         """Ask as often, and for as many episodes, as live settings say now."""
         self._every = 0 if self._in_step else settings.evaluates_every
         self._schedule.every, self._count = max(self._every, 1), settings.evaluation.episodes
+
+    def ask(self, episodes: int) -> None:
+        """Ask with the next weights; `ValueError` says why nobody can be asked."""
+        if self._in_step:
+            raise ValueError("in lockstep clients play exactly their share")
+        if not self._every:
+            raise ValueError("clients are asked where evaluation.every_updates is not 0")
+        if not self.asks:
+            raise ValueError("no client that could play is there")
+        self._wanted, self._episodes = True, episodes
 
     def publishing(self, position: TrainingPosition, now: float) -> None:
         """Ask with the weights that are about to be published, when an evaluation is due."""
@@ -155,7 +166,8 @@ class ClientEvaluations:
         asked = next_in_turn(others, self._asked_last)
         if not asked:
             return
-        least = self._count if confirms is None else max(self._count, LEAST_TO_CONFIRM)
+        count = self._episodes or self._count
+        least = count if confirms is None else max(count, LEAST_TO_CONFIRM)
         goal = self._goal if self._judges or confirms is not None else None
         order = GreedyOrder(
             model_id=position.model_id,
@@ -175,7 +187,7 @@ class ClientEvaluations:
             session.greedy = order
         playing = {session.client: (session, Moving(order.count, self._still_for_s)) for session in asked}
         self._open = _Open(playing, order, now)
-        self._wanted, self._asked_last = False, asked[-1].client
+        self._wanted, self._episodes, self._asked_last = False, 0, asked[-1].client
         self._hold()
 
     def look(self, connection: redis.Redis, now: float) -> None:

@@ -42,7 +42,8 @@ class Stage:
     """The trainer's parts as the evaluations use them; they are the stage's own intake and server."""
 
     def __init__(self, *clients: str, **changed: Any) -> None:
-        settings = dqn_settings(evaluation__every_updates=EVERY, evaluation__episodes=3, **changed)
+        wanted: dict[str, Any] = {"evaluation__every_updates": EVERY, "evaluation__episodes": 3}
+        settings = dqn_settings(**wanted | changed)
         self.sessions = self
         self.by_client: dict[str, Session] = {}
         self.beats: dict[str, Heartbeat] = {}
@@ -120,6 +121,24 @@ def test_one_client_is_asked_at_a_time_with_the_weights_that_are_due() -> None:
     assert stage.told == [("client-1", None)]
     assert stage.publish(16) == {"client-2": 116}, "the next one in turn"
     assert stage.held == {106, 116}, "the runner may yet want to save the best"
+
+
+def test_somebody_may_ask_for_one_with_the_next_weights_and_is_told_why_nobody_can_play() -> None:
+    stage = Stage("client-1")
+    with pytest.raises(ValueError, match="no client"):
+        stage.evaluations.ask(7)
+    stage.look()
+    stage.evaluations.ask(7)
+    assert stage.publish(1) == {"client-1": 101}
+    asked = stage.by_client["client-1"].greedy
+    assert asked is not None
+    assert (asked.count, asked.least) == (7, 7)
+    for changed, said in (
+        ({"evaluation__every_updates": 0}, "every_updates"),
+        ({"determinism": "lockstep", "clients__local": 1}, "share"),
+    ):
+        with pytest.raises(ValueError, match=said):
+            Stage("client-1", **changed).evaluations.ask(7)
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from soulsgui.telemetry.aggregate import Limits
+from soulsgui.telemetry.intake import Complete
 from soulsgui.telemetry.store import resources
-from soulsgui.telemetry.store.evaluations import evaluation_metrics, has_evaluations, last_evaluation
+from soulsgui.telemetry.store.evaluations import (
+    GreedyEpisodes,
+    evaluation_metrics,
+    has_evaluations,
+    last_evaluation,
+)
 from soulsgui.telemetry.store.schema import (
     BLOCK_SIZES,
     EPISODE_METRICS,
@@ -92,6 +98,14 @@ def query_history(path: Path, params: HistoryQueryParams) -> History:
             metrics=list(dict.fromkeys([*EPISODE_METRICS, *configured, *metrics, *others])),
             of_episodes=of_episodes,
         )
+
+
+def played_since(path: Path, attempt: int, update: int) -> Complete | None:
+    """Return the newest evaluation by clients, of weights from an update on, out of a store; None before."""
+    with open_for_reading(path) as db:
+        found = None if db is None or not has_evaluations(db) else GreedyEpisodes(db).newest_complete()
+    place = None if found is None else (found.order.attempt, found.order.update)
+    return found if place is not None and place >= (attempt, update) else None
 
 
 def client_names(path: Path) -> list[str]:
