@@ -25,11 +25,15 @@ from soulsgui.wire.control import (
     Hello,
     JobChange,
     LogChange,
+    PictureShown,
     RowsChange,
     Snapshot,
     Status,
     StatusChange,
 )
+
+DOWNLOAD = "a download"
+"""In place of the name of a command: a file of a job is fetched (`Feed.download`)."""
 
 TIMEOUT_S = 10.0
 SAVING_TIMEOUT_S = 60.0
@@ -236,7 +240,7 @@ Carry = Callable[[Call, dict[str, Any]], None]
 """Takes a call and its parameters to the runner, and its answer back into the call."""
 
 _MOST_EVENTS = 500
-_SAVING = ("run.", "checkpoint.save", "server.shutdown")
+_SAVING = ("run.", "checkpoint.save", "server.shutdown", DOWNLOAD)
 
 
 def connection_over(status: Status, server: str) -> Connection:
@@ -274,6 +278,8 @@ class Feed(QObject):
         audit_arrived: A command that changes something came, or is done; with its `AuditEntry`.
         log_arrived: New lines, `list[LogLine]`.
         job_changed: With the `Job`.
+        picture_shown: Of a job that is watched; with the `PictureShown`.
+        watched_changed: Pictures of other jobs are wanted, or another pace; with `watched`.
         asked: A command was sent; with its name.
         not_agreed: A command was refused because of what it would execute, which a stranger may have named;
             with its name, its parameters and the `ApiError`.
@@ -292,6 +298,8 @@ class Feed(QObject):
     audit_arrived = Signal(object)
     log_arrived = Signal(object)
     job_changed = Signal(object)
+    picture_shown = Signal(object)
+    watched_changed = Signal(object)
     asked = Signal(str)
     not_agreed = Signal(str, dict, object)
     answered_late = Signal(str)
@@ -303,6 +311,7 @@ class Feed(QObject):
         self.status = Status()  # stays as it was while the connection is cut
         self.hello: Hello | None = None
         self.events: list[Event] = []
+        self.watched: dict[str, float] = {}  # as in a `Watch`
         self.last_data: float | None = None
         # The last message that was taken: a feed that begins behind it has neither gap nor double.
         self.cursor: int | None = None
@@ -346,6 +355,18 @@ class Feed(QObject):
         """Send a command, unless nobody would answer it now."""
         return self.call(command, params) if self.connection.live else None
 
+    def download(self, file_id: str, path: str) -> Call:
+        """Fetch a file that a job has made."""
+        return self.call(DOWNLOAD, {"file": file_id, "path": path})
+
+    def watch(self, job: str, pace: float | None) -> None:
+        """Have pictures of a job sent, played at a multiple of its usual pace; None: no more of them."""
+        wanted = {name: known for name, known in self.watched.items() if name != job}
+        wanted |= {} if pace is None else {job: pace}
+        if wanted != self.watched:
+            self.watched = wanted
+            self.watched_changed.emit(wanted)
+
     def carry_with(self, carry: Carry | None) -> None:
         """Give calls to this from now on; None while nobody can carry them."""
         self._carry = carry
@@ -366,6 +387,9 @@ class Feed(QObject):
         """Take a message in; False when something before it is missing: begin anew, with a snapshot."""
         if isinstance(message, Snapshot):
             self._take_snapshot(message, server)
+            return True
+        if isinstance(message, PictureShown):
+            self.picture_shown.emit(message)  # it has no number of its own
             return True
         if self.cursor is None or message.cursor > self.cursor + 1:
             self.cursor = None

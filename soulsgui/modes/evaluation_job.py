@@ -25,6 +25,7 @@ Send = Callable[[dict[str, Any]], None]
 _TELL_EVERY_S = 0.25
 _SHOW_EVERY_S = 1 / 30
 _UNWATCHED_S = 10.0  # without anybody who watches: then it plays as fast as it can
+_ASK_EVERY_S = 0.05  # whether it is to go on
 
 
 def run_evaluation_job() -> int:
@@ -41,13 +42,13 @@ def run_evaluation_job() -> int:
 
 
 class _Watched:
-    """Whether somebody watches, as the runner said last."""
+    """How fast those who watch want it played, as the runner said last; None: nobody watches."""
 
     def __init__(self) -> None:
-        self.now = False
+        self.pace: float | None = None
 
     def hear(self, message: dict[str, Any]) -> None:
-        self.now = message["watched"]
+        self.pace = message["pace"]
 
 
 def _evaluate(request: dict[str, Any], send: Send, watched: _Watched) -> dict[str, Any]:
@@ -92,7 +93,7 @@ class _Progress:
 
 
 class _Viewer:
-    """Shows frames while somebody watches, then at the pace of the environment, and films all of them."""
+    """Shows frames while somebody watches, at the pace that is wanted, and films all of them."""
 
     def __init__(self, send: Send, watched: _Watched, film: Video | None, shows: bool) -> None:
         self._send, self._watched, self._film, self._shows = send, watched, film, shows
@@ -102,7 +103,7 @@ class _Viewer:
 
     def __call__(self, make: Callable[[], Frame]) -> None:
         now = time.monotonic()
-        watched = self._shows and self._watched.now
+        watched = self._shows and self._watched.pace is not None
         if watched:
             self._watched_at = now
         due = watched and now >= self._next_shown
@@ -115,12 +116,19 @@ class _Viewer:
                 self._next_shown = max(self._next_shown + _SHOW_EVERY_S, now)
                 self._send({"picture": _told(frame)})
         if self._shows and now < self._watched_at + _UNWATCHED_S:
-            self._next_step = max(self._next_step + self._step_s, now)
-            time.sleep(max(0.0, self._next_step - time.monotonic()))
+            self._keep_pace(now)
+
+    def _keep_pace(self, now: float) -> None:
+        while self._watched.pace == 0:
+            self._send({"waits": True})  # what is answered says whether it still is to
+            time.sleep(_ASK_EVERY_S)
+        self._next_step = max(self._next_step + self._step_s / (self._watched.pace or 1.0), now)
+        time.sleep(max(0.0, self._next_step - time.monotonic()))
 
 
 def _told(frame: Frame) -> dict[str, Any]:
-    told = {name: getattr(frame, name) for name in ("episode", "step", "return_so_far", "says", "ended")}
+    names = ("rate", "episode", "step", "return_so_far", "says", "ended")
+    told = {name: getattr(frame, name) for name in names}
     said = [number if math.isfinite(number) else None for number in frame.said]
     jpeg_text = base64.b64encode(jpeg(frame.picture)).decode()
     return told | {"action": frame.action, "said": said, "jpeg": jpeg_text}

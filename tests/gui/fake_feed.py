@@ -8,7 +8,7 @@ from typing import Any
 from PySide6.QtCore import QObject, QSettings, QTimer, Signal
 
 from soulsgui.gui.client_mode.runner import ClientSide
-from soulsgui.gui.feed import Call, Feed
+from soulsgui.gui.feed import DOWNLOAD, Call, Feed
 from soulsgui.gui.models.connection import Connection, ConnectionState
 from soulsgui.wire.control import (
     COMMANDS,
@@ -21,7 +21,10 @@ from soulsgui.wire.control import (
     Hello,
     Job,
     LogLine,
+    Picture,
+    PictureShown,
     RunStatus,
+    RunSummary,
     ServerStatus,
     ServiceStatus,
     Status,
@@ -95,7 +98,8 @@ class FakeFeed(Feed):
         self, command: str, params: dict[str, Any] | None = None, timeout_s: float | None = None
     ) -> Call:
         wanted = params or {}
-        COMMANDS[command].params.model_validate(wanted)
+        if command != DOWNLOAD:
+            COMMANDS[command].params.model_validate(wanted)
         call = self._new_call(command, wanted, timeout_s or 10.0)
         self.sent.append(Sent(command, wanted, call))
         self.asked.emit(command)
@@ -152,6 +156,10 @@ class FakeFeed(Feed):
     def bring_log(self, *lines: LogLine) -> None:
         self.log_arrived.emit(list(lines))
 
+    def show_picture(self, job: str, **seen: Any) -> None:
+        picture = Picture(**{"episode": 0, "step": 0, "return_so_far": 0.0} | seen)
+        self.picture_shown.emit(PictureShown(cursor=0, job=job, picture=picture))
+
     def change_job(self, job: Job) -> None:
         self.job_changed.emit(job)
 
@@ -202,6 +210,9 @@ class FakeShell(QObject):
 
     def open_new_run(self, overrides: dict[str, Any] | None = None, preset: str = "") -> None:
         self.opened.append(("new_run", {"overrides": overrides, "preset": preset}))
+
+    def open_player(self, run: RunStatus | RunSummary, checkpoint: str = "") -> None:
+        self.opened.append(("player", {"run": run.id, "checkpoint": checkpoint}))
 
     def open_config(self) -> None:
         self.opened.append(("config", {}))

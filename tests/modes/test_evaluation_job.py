@@ -62,11 +62,31 @@ def test_who_watches_sees_the_pace_of_the_environment_and_at_most_30_pictures_a_
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     stage = Stage(monkeypatch)
-    stage.watched.hear({"watched": True})
+    stage.watched.hear({"pace": 1.0})
     assert stage.play(600) == pytest.approx(10, rel=0.01)
     assert 290 <= len(stage.sent) <= 301
     told = Picture.model_validate(stage.sent[-1]["picture"])
-    assert (told.action, told.says, told.said) == ([1.0], "values", [0.5, None])
+    assert (told.rate, told.action, told.says, told.said) == (60.0, [1.0], "values", [0.5, None])
+
+
+def test_who_watches_says_how_fast_and_lets_it_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    stage = Stage(monkeypatch)
+    stage.watched.hear({"pace": 0.5})
+    assert stage.play(60) == pytest.approx(2, rel=0.05)
+    stage.watched.hear({"pace": 4.0})
+    assert stage.play(600) == pytest.approx(2.5, rel=0.05)
+    stage.watched.hear({"pace": 0.0})
+    asked: list[Any] = []
+
+    def send(message: dict[str, Any]) -> None:
+        asked.append(message)
+        if len(asked) == 100:
+            stage.watched.hear({"pace": None})  # whoever held it is gone
+
+    stage.viewer._send = send
+    assert stage.play(1) == pytest.approx(5, rel=0.05)
+    assert asked[-1] == {"waits": True}
+    assert stage.play(6000) < 10.1
 
 
 def test_while_nobody_watches_nothing_is_rendered_and_soon_nobody_is_waited_for(
@@ -101,7 +121,7 @@ async def test_a_process_plays_shows_and_films_and_ends_with_its_job(jobs: Jobs,
     def reply(message: dict[str, Any]) -> dict[str, Any]:
         if "picture" in message:
             pictures.append(Picture.model_validate(message["picture"]))
-        return {"watched": True}
+        return {"pace": 1.0}
 
     async def play(job: RunningJob) -> Evaluated:
         video = str(job.new_file("film.gif"))

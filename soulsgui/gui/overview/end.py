@@ -17,7 +17,7 @@ from soulsgui.gui.widgets.fitting_button import FittingButton
 from soulsgui.gui.widgets.flow_layout import FlowLayout
 from soulsgui.gui.widgets.inputs import ENVIRONMENT, task_of
 from soulsgui.gui.widgets.labels import Heading, IconLabel, Label, set_property
-from soulsgui.wire.control import Preset, RunStatus
+from soulsgui.wire.control import BEST, Preset, RunStatus
 
 _MARGIN_PX = 10
 _GAP_PX = 8
@@ -82,6 +82,8 @@ class EndStrip(QFrame):
         self._title = Heading("", 0, self)
         self._detail = Label(parent=self)
         self._detail.setWordWrap(True)
+        self.watch = FittingButton("Watch it play", "watch", self)
+        self.watch.explain("Its best model plays, and you see how")
         self.next = FittingButton("", "", self)
         words = Words("Go on without the goal", "Resuming …", "Resumed")
         self.go_on = CommandButton(words, "resume", self._go_on, self)
@@ -90,6 +92,7 @@ class EndStrip(QFrame):
         self.checkpoints = FittingButton("Checkpoints", "page-runs", self)
         self.log = FittingButton("Trainer's log", "log", self)
         self._lay_out()
+        self.watch.clicked.connect(lambda: shell.open_player(self._run, BEST))
         self.next.clicked.connect(
             lambda: shell.open_new_run(preset=self._preset.name if self._preset else "")
         )
@@ -117,7 +120,7 @@ class EndStrip(QFrame):
         row.addLayout(words, 1)
         parts = FlowLayout(_GAP_PX, parent=self)
         parts.setContentsMargins(_MARGIN_PX, 5, _MARGIN_PX, 5)
-        for part in (said, self.next, self.go_on, self.again, self.checkpoints, self.log):
+        for part in (said, self.watch, self.next, self.go_on, self.again, self.checkpoints, self.log):
             parts.addWidget(part)
 
     def show_run(self, run: RunStatus) -> None:
@@ -135,6 +138,7 @@ class EndStrip(QFrame):
         set_property(self, "tone", words.tone)
         failed = run.state == "failed"
         self.log.setVisible(failed)
+        self.watch.setVisible(not failed)
         self.checkpoints.setVisible(not failed)
         self.go_on.setVisible(not failed)
         if self.isHidden():

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtGui import QHideEvent, QShowEvent
@@ -20,16 +21,22 @@ from soulsgui.gui.logs.reader import LogPlace, LogReader
 from soulsgui.gui.models.connection import Connection, why_not
 from soulsgui.gui.overview.end import EndStrip
 from soulsgui.gui.overview.figures import FiguresRow, round_words
+from soulsgui.gui.overview.nearest import nearest
 from soulsgui.gui.overview.plot import PlotSection
 from soulsgui.gui.overview.services import ServiceRow
-from soulsgui.gui.shell import Shell, notify_problem
+from soulsgui.gui.shell import Action, Shell, notify_problem
 from soulsgui.gui.shell.pages import OVERVIEW
+from soulsgui.gui.states import run_is_active
+from soulsgui.gui.widgets.boxes import row
 from soulsgui.gui.widgets.empty_state import EmptyState
 from soulsgui.gui.widgets.fitting_button import FittingButton
 from soulsgui.gui.widgets.log_pane import LogPane
-from soulsgui.wire.control import ApiError, ClientStatus, LogLine
+from soulsgui.wire.control import NEWEST, ApiError, CheckpointInfo, ClientStatus, LogLine
 
 _LINES = 100
+
+if TYPE_CHECKING:
+    from soulsgui.gui.plotting.plot import Plot
 
 
 class LastLines(QWidget):
@@ -100,10 +107,13 @@ class OverviewPage(QWidget):
         self.services = ServiceRow(feed, self, clock)
         self.end = EndStrip(feed, shell, self)
         self.figures = FiguresRow(self)
+        self.watch = FittingButton("Watch it play", "watch", self)
+        self.watch.explain("The weights that are trained at this moment play, and you see how")
         self.plot = PlotSection(feed, shell.settings(), self)
         self.clients = ClientsSection(feed, self)
         self.log = LastLines(feed, self)
         self.landing = self.plot.host
+        self._clicked = 0.0  # where the curve was, along x
         self._build()
         self._timer = QTimer(self, interval=_TICK_MS)
         self._timer.timeout.connect(self._tick)
@@ -118,7 +128,7 @@ class OverviewPage(QWidget):
         inner.setContentsMargins(0, 0, 0, 0)
         inner.setSpacing(6)
         inner.addWidget(self.end)
-        inner.addWidget(self.figures)
+        inner.addLayout(row((self.figures, 1), (self.watch, Qt.AlignmentFlag.AlignTop)))
         inner.addWidget(self.plot, 1)
         self._stack = QStackedWidget(self)
         self._stack.addWidget(self._run_part)
@@ -140,6 +150,8 @@ class OverviewPage(QWidget):
 
     def _connect(self) -> None:
         feed = self._feed
+        self.plot.host.when_ready(self._plot_ready)
+        self.watch.clicked.connect(lambda: self._shell.open_player(feed.status.run, NEWEST))
         feed.snapshot_taken.connect(self._take_snapshot)
         feed.run_changed.connect(self._show_run)
         feed.services_changed.connect(self._show_services)
@@ -174,6 +186,23 @@ class OverviewPage(QWidget):
     def _tell(self, error: ApiError) -> None:
         notify_problem(self._shell, error)
 
+    def _plot_ready(self, plot: "Plot") -> None:
+        plot.clicked.connect(self._look_for_checkpoint)
+
+    def _look_for_checkpoint(self, x: float) -> None:
+        self._clicked = x
+        call = self._feed.ask("checkpoint.list", {"run": self._feed.status.run.id})
+        if call is not None:
+            call.done.connect(self._offer_nearest)
+
+    def _offer_nearest(self, result: dict[str, Any]) -> None:
+        run, axis = self._feed.status.run, self.plot.controls.chosen_axis
+        listed = (CheckpointInfo.model_validate(info) for info in result["checkpoints"])
+        if (found := nearest(listed, axis, self._clicked)) is not None:
+            info, words = found
+            action = Action("Watch it play", lambda: self._shell.open_player(run, info.id))
+            self._shell.notify("info", words, action=action, about="nearest checkpoint")
+
     def _show_all(self) -> None:
         if self.isVisible():
             self._show_services()
@@ -193,6 +222,7 @@ class OverviewPage(QWidget):
         self.end.show_run(run)
         self._note_rounds()
         self.figures.show_run(run)
+        self.watch.setVisible(run_is_active(run.state))
         if run.id:
             self._stack.setCurrentWidget(self._run_part)
         else:
@@ -211,6 +241,7 @@ class OverviewPage(QWidget):
         self.services.show_connection(connection)
         self.clients.show_connection(connection)
         self.figures.setEnabled(connection.live)
+        self.watch.setEnabled(connection.live)
         self.plot.dim(not connection.live)
         self.log.show_connection(connection)
         if self.isVisible():

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pyqtgraph as pg
+from pyqtgraph.GraphicsScene.mouseEvents import MouseClickEvent
 from PySide6.QtCore import QEvent, QPointF, Qt, Signal
 from PySide6.QtGui import QGuiApplication, QKeyEvent, QKeySequence, QResizeEvent
 from PySide6.QtWidgets import QFrame, QVBoxLayout, QWidget
@@ -48,10 +49,12 @@ class Plot(QFrame):
     + - move and zoom, Ctrl+C copies the values under the crosshair.
 
     Signals:
+        clicked: The curve was clicked; with the position of x.
         follow_changed: Follow was switched, by the user or by the program.
         drawn: A picture was made; with the ends of x in it.
     """
 
+    clicked = Signal(float)
     follow_changed = Signal(bool)
     drawn = Signal(float, float)
 
@@ -90,7 +93,7 @@ class Plot(QFrame):
         self._view.sigResized.connect(lambda *_: self._throttle.request())
         scene = self._canvas.scene()
         scene.sigMouseMoved.connect(self._mouse_moved)
-        scene.sigMouseClicked.connect(lambda _: self.setFocus(Qt.FocusReason.MouseFocusReason))
+        scene.sigMouseClicked.connect(self._mouse_clicked)
         self._marks = MarkLines()
         self._crosshair = Crosshair()
         self._goal = GoalLine()
@@ -301,6 +304,12 @@ class Plot(QFrame):
     def _mouse_moved(self, place: QPointF) -> None:
         inside = self._view.sceneBoundingRect().contains(place)
         self.move_crosshair(float(self._view.mapSceneToView(place).x()) if inside else None)
+
+    def _mouse_clicked(self, event: MouseClickEvent) -> None:
+        self.setFocus(Qt.FocusReason.MouseFocusReason)
+        place, once = event.scenePos(), event.button() is Qt.MouseButton.LeftButton and not event.double()
+        if once and not self.is_empty and self._view.sceneBoundingRect().contains(place):
+            self.clicked.emit(float(self._view.mapSceneToView(place).x()))
 
     def _draw_crosshair(self) -> None:
         reach = _MARK_REACH_PX * self._view.viewPixelSize()[0]

@@ -29,6 +29,7 @@ from soulsgui.gui.widgets.boxes import column, row
 from soulsgui.gui.widgets.command_button import CommandButton, Words
 from soulsgui.gui.widgets.dialog import FormDialog
 from soulsgui.gui.widgets.empty_state import EmptyState
+from soulsgui.gui.widgets.fitting_button import FittingButton
 from soulsgui.gui.widgets.labels import ElidedLabel, muted
 from soulsgui.gui.widgets.table import Table
 from soulsgui.wire.control import CheckpointInfo, RunSummary
@@ -138,7 +139,9 @@ class CheckpointsTab(QWidget):
         self.copy = QPushButton("Copy path", self)
         dress(self.copy, "copy")
         self.copy.clicked.connect(self._copy)
-        return row((self._words, 1), self.edit, self.copy, self.load)
+        self.watch = FittingButton("Watch it play", "watch", self)
+        self.watch.clicked.connect(self._watch)
+        return row((self._words, 1), self.watch, self.edit, self.copy, self.load)
 
     def show_run(self, run: RunSummary | None) -> None:
         """Show the checkpoints of a run; of the same one again only what it is allowed to do."""
@@ -215,6 +218,9 @@ class CheckpointsTab(QWidget):
         self.load.allow(not (away or reason), away or reason or tip)
         self.edit.setEnabled(chosen is not None and chosen.valid and not away)
         self.copy.setEnabled(chosen is not None)
+        broken = "" if chosen is None or chosen.valid else "It is damaged: it can't play."
+        self.watch.setEnabled(chosen is not None and not (away or broken))
+        self.watch.explain(away or broken or "This checkpoint plays, and you see how")
         self._words.setText("" if chosen is None else f"{described(chosen)}. {reason}".strip())
 
     def _save(self) -> Call:
@@ -251,6 +257,10 @@ class CheckpointsTab(QWidget):
         dialog = NoteDialog("Note of the checkpoint", None, chosen.note, save, self)
         dialog.accepted.connect(self.refresh)
         dialog.open()
+
+    def _watch(self) -> None:
+        if self._run is not None and self.chosen is not None:
+            self._shell.open_player(self._run, self.chosen.id)
 
     def _copy(self) -> None:
         if self.chosen is not None:

@@ -15,7 +15,7 @@ from soulsgui.config.paths import Folders
 from soulsgui.errors import NotAllowedError, ServerTimeoutError, ServerUnreachableError, SoulsGuiError
 from soulsgui.gui.client_mode.runner import ClientSide
 from soulsgui.gui.config.draft import sentence
-from soulsgui.gui.feed import Call, Feed
+from soulsgui.gui.feed import DOWNLOAD, Call, Feed
 from soulsgui.gui.loop import Tasks
 from soulsgui.gui.models.connection import Connection, ConnectionState
 from soulsgui.gui.shell.runner_link import (
@@ -111,6 +111,7 @@ class Connector(QObject):
         self._wake = asyncio.Event()
         self._token: str | None = None
         self._pause_s = _FIRST_PAUSE_S
+        feed.watched_changed.connect(self._watch)
         if may_start:
             # That there is none is known only once it was looked for.
             self._say(ConnectionState.CONNECTING)
@@ -185,6 +186,7 @@ class Connector(QObject):
         assert link is not None
         assert hello is not None
         logger.info("connected to the runner %d at %s", hello.pid, link.control.url)
+        await link.watch(self._feed.watched)
         self._may_start = False
         self._feed.carry_with(self._carry)
         if link.control.token == self._started_token:
@@ -256,6 +258,10 @@ class Connector(QObject):
         if self._link is not None:
             self._tasks.spawn(_answer(self._link, call, params), call.command)
 
+    def _watch(self, watched: dict[str, float]) -> None:
+        if self._link is not None:
+            self._tasks.spawn(self._link.watch(watched), "watch")
+
     def _say(
         self, state: ConnectionState, detail: str = "", phase: str = "", config: Path | None = None
     ) -> None:
@@ -299,7 +305,11 @@ def connect_client_side(side: ClientSide, folders: Folders, tasks: Tasks) -> Con
 
 async def _answer(link: RunnerLink, call: Call, params: dict[str, Any]) -> None:
     try:
-        result = await link.command(call.command, params)
+        if call.command == DOWNLOAD:
+            await link.download(params["file"], Path(params["path"]))
+            result: dict[str, Any] = {}
+        else:
+            result = await link.command(call.command, params)
     except SoulsGuiError as error:
         call.refuse(as_api_error(error))
     else:

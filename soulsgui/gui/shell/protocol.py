@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, Protocol
 from PySide6.QtCore import QSettings, SignalInstance
 
 from soulsgui.gui.client_mode.runner import ClientSide
-from soulsgui.wire.control import ApiError
+from soulsgui.wire.control import ApiError, RunStatus, RunSummary
 
 INVITATION = "invitation"
 """What messages are about that tell of opening or accepting one."""
@@ -42,6 +42,9 @@ class Shell(Protocol):
 
     def open_new_run(self, overrides: dict[str, Any] | None = None, preset: str = "") -> None:
         """Open the dialog that begins a run; `overrides` by dotted key win over the chosen settings."""
+
+    def open_player(self, run: RunStatus | RunSummary, checkpoint: str = "") -> None:
+        """Open the window in which weights of a run are watched; which, as in `checkpoint.evaluate`."""
 
     def open_config(self) -> None:
         """Open the editor of the configuration as a dialog."""

@@ -3,10 +3,12 @@
 aiohttp is imported with the first connection.
 """
 
+import asyncio
 import json
 import logging
 import subprocess
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,9 +16,15 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from soulsgui.config.paths import Folders
-from soulsgui.errors import NotAllowedError, ServerTimeoutError, ServerUnreachableError, SoulsGuiError
+from soulsgui.errors import (
+    NotAllowedError,
+    ServerTimeoutError,
+    ServerUnreachableError,
+    SoulsGuiError,
+    StorageError,
+)
 from soulsgui.process import own_command, parse_line
-from soulsgui.system import new_session_kwargs
+from soulsgui.system import explained, new_session_kwargs, replace
 from soulsgui.wire.api_client import COMMAND_TIMEOUT_S, CONTROL_FILE, CommandFailedError
 from soulsgui.wire.control import (
     FEED_MESSAGE,
@@ -27,16 +35,19 @@ from soulsgui.wire.control import (
     FeedMessage,
     Hello,
     LogChange,
+    Watch,
 )
 
 if TYPE_CHECKING:
-    from aiohttp import ClientSession
+    from aiohttp import ClientSession, ClientWebSocketResponse
 
 logger = logging.getLogger(__name__)
 
 HELLO_TIMEOUT_S = 1.0
 _PING_EVERY_S = 10.0
 _MAX_MESSAGE_BYTES = 64 * 2**20
+_CHUNK_BYTES = 2**20
+_DOWNLOAD_TIMEOUT_S = 600.0
 _CAUSE_LINES = 8
 _TAIL_BYTES = 16 * 2**10
 
@@ -143,6 +154,8 @@ class RunnerLink:
     def __init__(self, control: ControlFile) -> None:
         self.control = control
         self._session: ClientSession | None = None
+        self._socket: ClientWebSocketResponse | None = None
+        self._watched = Watch(watch={})
 
     async def hello(self, timeout_s: float = HELLO_TIMEOUT_S) -> Hello:
         """Ask who answers; somebody else than a runner counts as nobody."""
@@ -192,12 +205,52 @@ class RunnerLink:
         try:
             async with self._opened().ws_connect(
                 url, params=params, heartbeat=_PING_EVERY_S, max_msg_size=_MAX_MESSAGE_BYTES
-            ) as socket:
-                async for received in socket:
+            ) as self._socket:
+                await self.watch(self._watched.watch)
+                async for received in self._socket:
                     if received.type is aiohttp.WSMsgType.TEXT:
                         yield self._read(received.data)
         except (aiohttp.ClientError, OSError) as error:
             raise _unreachable(self.control, error) from error
+        finally:
+            self._socket = None
+
+    async def watch(self, watched: Mapping[str, float]) -> None:
+        """Have pictures of these jobs, and of no others, sent with the feed."""
+        self._watched = Watch(watch=dict(watched))
+        with suppress(ConnectionError):  # who reads the feed notices its end
+            if self._socket is not None:
+                await self._socket.send_str(self._watched.to_json())
+
+    async def download(self, file_id: str, path: Path) -> None:
+        """Fetch a file that a job has made; what is there under its path is replaced once it is whole.
+
+        Raises:
+            CommandFailedError: There is no such file (any more).
+            StorageError: It can't be written here.
+            ServerUnreachableError, ServerTimeoutError, NotAllowedError: As `command`.
+        """
+        import aiohttp
+
+        url, aside = f"{self.control.url}{PREFIX}/files/{file_id}", path.with_name(f".{path.name}.new")
+        try:
+            async with self._opened().get(
+                url, timeout=aiohttp.ClientTimeout(total=_DOWNLOAD_TIMEOUT_S)
+            ) as response:
+                if response.status >= 400:
+                    raise _refusal(response.status, await response.json())
+                with aside.open("wb") as file:
+                    async for chunk in response.content.iter_chunked(_CHUNK_BYTES):
+                        await asyncio.to_thread(file.write, chunk)
+            await asyncio.to_thread(replace, aside, path)
+        except TimeoutError as error:
+            raise ServerTimeoutError("The file did not come in time.", "Save it again.") from error
+        except (aiohttp.ClientError, ValueError) as error:
+            raise _unreachable(self.control, error) from error
+        except OSError as error:
+            raise StorageError(*explained(error)) from error
+        finally:
+            aside.unlink(missing_ok=True)
 
     def _read(self, text: str) -> FeedMessage:
         try:

@@ -47,7 +47,7 @@ from soulsgui.gui.widgets.inputs import FilterEdit
 from soulsgui.gui.widgets.labels import ElidedLabel, IconLabel, keep_place
 from soulsgui.gui.widgets.message_bar import Banner, MessageBar, Notice
 from soulsgui.installing import can_train
-from soulsgui.wire.control import ApiError, CheckpointInfo, Event, Status
+from soulsgui.wire.control import ApiError, CheckpointInfo, Event, RunStatus, RunSummary, Status
 from soulsgui.wire.invitation import Invitation
 
 if TYPE_CHECKING:
@@ -277,6 +277,14 @@ class MainWindow(QMainWindow):
                 dialog.open()
 
         self.pages.ask("before_run", go_on)
+
+    def open_player(self, run: RunStatus | RunSummary, checkpoint: str = "") -> None:
+        """Open the window in which weights of a run are watched, in place of the one that is open."""
+        from soulsgui.gui.watching.player import Player
+
+        for player in self.findChildren(Player):
+            player.close()
+        Player(self._feed, self, run, checkpoint, self).show()
 
     def open_config(self) -> None:
         """Open the editor of the configuration as a dialog; where no server can start for it, mend that."""

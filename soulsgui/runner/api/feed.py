@@ -9,7 +9,7 @@ import itertools
 import time
 from collections import deque
 from collections.abc import AsyncGenerator, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from soulsgui.wire import control
@@ -24,9 +24,9 @@ _TOLD = control.StatusChange.model_fields.keys() & control.Status.model_fields.k
 
 @dataclass
 class Watcher:
-    """One that follows the feed: whose pictures it wants to see, the id of a job, or nothing."""
+    """One that follows the feed: the jobs whose pictures it wants to see, and how fast they are played."""
 
-    job: str = ""
+    jobs: dict[str, float] = field(default_factory=dict)
 
 
 class FeedBuffer:
@@ -56,15 +56,15 @@ class FeedBuffer:
         """How many follow at this moment."""
         return len(self._watchers)
 
-    def watched(self, job: str) -> bool:
-        """Whether anybody wants to see pictures of a job."""
-        return any(one.job == job for one in self._watchers)
+    def pace(self, job: str) -> float | None:
+        """Return how fast those who want to see pictures of a job want it played; None: nobody wants any."""
+        return max((one.jobs[job] for one in self._watchers if job in one.jobs), default=None)
 
     def show(self, job: str, picture: control.Picture | None) -> None:
         """Show a picture to those who watch a job, in place of the one before; None: it has ended."""
         if picture is None:
             self._pictures.pop(job, None)
-        elif self.watched(job):
+        elif self.pace(job) is not None:
             self._pictures[job] = picture
             self._wake()
 
@@ -84,7 +84,8 @@ class FeedBuffer:
 
     async def follow(self, cursor: int | None, watcher: Watcher | None = None) -> AsyncGenerator[str]:
         """Yield what came after a cursor and what comes, until the feed is closed."""
-        watcher, seen = watcher or Watcher(), None
+        watcher = watcher or Watcher()
+        seen: dict[str, control.Picture] = {}
         self._watchers.append(watcher)
         try:
             while not self._closed:
@@ -97,11 +98,12 @@ class FeedBuffer:
                 for text in batch:
                     yield text
                 cursor += len(batch)
-                picture = self._pictures.get(watcher.job)
-                if picture is not None and picture is not seen:
-                    seen = picture
-                    yield control.PictureShown(cursor=cursor, job=watcher.job, picture=picture).to_json()
-                elif not batch:
+                newest = {job: one for job in watcher.jobs if (one := self._pictures.get(job)) is not None}
+                fresh = {job: picture for job, picture in newest.items() if picture is not seen.get(job)}
+                seen = newest
+                for job, picture in fresh.items():
+                    yield control.PictureShown(cursor=cursor, job=job, picture=picture).to_json()
+                if not (batch or fresh):
                     await self._moved.wait()
         finally:
             # By identity: equal ones are of others.

@@ -232,7 +232,7 @@ class ControlServer:
                 if received.type == WSMsgType.ERROR:
                     break
                 if received.type == WSMsgType.TEXT and (wish := control.Watch.read(received.data)):
-                    watcher.job = wish.watch
+                    watcher.jobs = wish.watch
         finally:
             sending.cancel()
             await asyncio.gather(sending, return_exceptions=True)

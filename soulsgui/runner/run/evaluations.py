@@ -133,7 +133,7 @@ async def _play(
     def reply(message: dict[str, Any]) -> dict[str, Any]:
         if "picture" in message:
             runner.feed.show(job.id, control.Picture.model_validate(message["picture"]))
-        return {"watched": runner.feed.watched(job.id)}
+        return {"pace": runner.feed.pace(job.id)}
 
     try:
         return control.Evaluated.model_validate(

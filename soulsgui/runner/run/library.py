@@ -27,7 +27,6 @@ logger = logging.getLogger(__name__)
 
 
 LATEST = "latest"
-BEST = "best"
 
 _ANY = RunFolder(Path())
 
@@ -217,7 +216,7 @@ def find_checkpoint(library: Library, name: str) -> Path:
             f"Name one of them: {printable(str(path / inside[-1]))}",
         )
     run, slash, checkpoint = name.partition("/")
-    if name == BEST or run in _FOLDERS:
+    if name == control.BEST or run in _FOLDERS:
         run, slash, checkpoint = LATEST, "/", name
     folder = library.find(run)
     return checkpoint_path(library, folder, checkpoint if slash else "")
@@ -229,7 +228,7 @@ def checkpoint_path(library: Library, run: RunFolder, checkpoint: str) -> Path:
     The best model is the newest one only where there is nothing else.
     """
     if checkpoint:
-        wanted = run.best_model.name if checkpoint == BEST else checkpoint
+        wanted = run.best_model.name if checkpoint == control.BEST else checkpoint
         return Path(library.checkpoints.get(run, wanted).path)
     found: list[control.CheckpointInfo] = library.checkpoints.list(run)
     whole = [info for info in found if info.valid]

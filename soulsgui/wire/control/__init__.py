@@ -9,7 +9,7 @@ HTTP and WebSocket on loopback with a bearer token:
 - `GET /v1/files/ID` sends a file that a job made; `POST /v1/files` takes one for a command and answers
   `StoredFile`.
 - `WS /v1/feed?cursor=N` sends `FeedMessage`s: what came after cursor N where it is still held, else
-  a snapshot first. What a window sends there is a `Watch`: it is then sent pictures of that job.
+  a snapshot first. What a window sends there is a `Watch`: it is then sent pictures of those jobs.
 
 What is declared in `commands`, `results` and `states` is offered here.
 """

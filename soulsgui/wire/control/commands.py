@@ -327,7 +327,7 @@ class CheckpointEditParams(CheckpointParams):
     )
 
 
-NEWEST = "newest"
+BEST, NEWEST = "best", "newest"
 
 
 class CheckpointEvaluateParams(Params):

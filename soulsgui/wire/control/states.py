@@ -463,6 +463,7 @@ class Picture(Message):
     """What is seen of an evaluation before one of its steps, and once an episode has ended.
 
     Attributes:
+        rate: How many of its steps the environment makes in a second, for who watches it.
         episode: Its number, from 0.
         step: How many steps it has made.
         return_so_far: Sum of their rewards.
@@ -473,6 +474,7 @@ class Picture(Message):
         jpeg: The picture, in Base64.
     """
 
+    rate: float = Field(30.0, ge=1.0, le=60.0)
     episode: int = Field(ge=0)
     step: int = Field(ge=0)
     return_so_far: float
@@ -498,13 +500,16 @@ class PictureShown(Message):
 
 
 class Watch(Message):
-    """What a window says to the feed: of which job it wants to see pictures from now on.
+    """What a window says to the feed: of which jobs it wants to see pictures from now on.
 
     Attributes:
-        watch: Id of the job of an evaluation; empty: of none.
+        watch: By the id of the job of an evaluation: how fast it is to be played, as a multiple of the pace
+            of its environment; 0: not before another pace is wanted.
     """
 
-    watch: str = Field(max_length=64)
+    watch: dict[Annotated[str, Field(max_length=64)], Annotated[float, Field(ge=0.0, le=16.0)]] = Field(
+        max_length=4
+    )
 
 
 FeedMessage = Annotated[

@@ -3,7 +3,8 @@ from typing import Any
 
 import pytest
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QLabel, QMessageBox, QSplitter, QWidget
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QGraphicsView, QLabel, QMessageBox, QSplitter, QWidget
 from pytestqt.qtbot import QtBot
 
 from soulsgui.gui.overview.page import OverviewPage
@@ -11,7 +12,7 @@ from soulsgui.gui.plotting.plot import Plot
 from soulsgui.gui.plotting.rows import Axis
 from soulsgui.gui.shell.pages import PageArea
 from soulsgui.gui.theme import Theme
-from soulsgui.wire.control import ErrorCode, LogLine, Preset, RunStatus, Status
+from soulsgui.wire.control import CheckpointInfo, ErrorCode, LogLine, Preset, RunStatus, Status
 from tests.gui.fake_feed import LIVE, LOST, FakeFeed, FakeShell, refusal
 from tests.gui.plotting.curves import drawn, episodes, history, update
 from tests.gui.reading import choose, part_of, shown, words_of
@@ -162,6 +163,33 @@ def test_key_figures_follow_the_run_and_the_width(qtbot: QtBot, page: OverviewPa
     assert not says("rounds")
 
 
+def test_the_weights_of_a_run_that_goes_on_are_watched(
+    page: OverviewPage, server: FakeFeed, shell: FakeShell
+) -> None:
+    page.watch.click()
+    assert shell.opened == [("player", {"run": RUN, "checkpoint": "newest"})]
+    change(server, state="stopped")
+    assert not page.watch.isVisible()
+
+
+def test_a_click_on_the_curve_offers_the_checkpoint_that_is_nearest(
+    qtbot: QtBot, page: OverviewPage, server: FakeFeed, shell: FakeShell
+) -> None:
+    info = CheckpointInfo(
+        id="history/8", kind="history", path="/d", model_id=8, env_steps=1000, updates=8, episodes=5,
+        created=1e9, size_bytes=1, valid=True,
+    )  # fmt: skip
+    server.answers["checkpoint.list"] = {"checkpoints": [info.model_dump(mode="json")]}
+    curve = plot(qtbot, page)
+    viewport = part_of(curve, QGraphicsView).viewport()
+    qtbot.waitUntil(lambda: not curve.drawing_waits)
+    QTest.mouseClick(viewport, Qt.MouseButton.LeftButton, pos=viewport.rect().center())
+    qtbot.waitUntil(lambda: bool(shell.told))
+    assert shell.told[-1].text.startswith("Nearest checkpoint: update 8, ")
+    shell.told[-1].action.act()
+    assert shell.opened == [("player", {"run": RUN, "checkpoint": "history/8"})]
+
+
 def test_a_solved_run_offers_a_next(
     qtbot: QtBot, page: OverviewPage, server: FakeFeed, shell: FakeShell
 ) -> None:
@@ -172,7 +200,10 @@ def test_a_solved_run_offers_a_next(
     qtbot.waitUntil(lambda: page.end.next.isVisible() and page.end.next.text() == "Train LunarLander…")
     page.end.next.click()
     page.end.checkpoints.click()
-    assert [(what, how["preset"]) for what, how in shell.opened] == [("new_run", "lunar")]
+    page.end.watch.click()
+    (_, begun), watched = shell.opened
+    assert begun["preset"] == "lunar"
+    assert watched == ("player", {"run": RUN, "checkpoint": "best"})
     assert shell.shown == [("runs", {"run": RUN})]
     page.end.go_on.click()
     (sent,) = server.sent_of("run.resume")

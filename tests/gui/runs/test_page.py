@@ -200,6 +200,18 @@ def test_what_is_resumed_and_loaded_is_asked_about_while_a_run_goes_on(
     assert page.details.resume.stage is Stage.DONE
 
 
+def test_a_checkpoint_is_watched_unless_it_is_damaged(
+    qtbot: QtBot, page: RunsPage, server: FakeFeed, shell: FakeShell
+) -> None:
+    tab = page.details.checkpoints
+    tab.watch.click()
+    assert shell.opened == [("player", {"run": ACTIVE.id, "checkpoint": SAVED.id})]
+    server.answers["checkpoint.list"] = checkpoints(SAVED.model_copy(update={"valid": False}))
+    tab.refresh()
+    qtbot.waitUntil(lambda: not tab.watch.isEnabled())
+    assert "damaged" in tab.watch.toolTip()
+
+
 def test_a_saved_checkpoint_is_listed_without_asking_and_an_answer_about_another_run_comes_too_late(
     qtbot: QtBot, page: RunsPage, server: FakeFeed, monkeypatch: pytest.MonkeyPatch
 ) -> None:

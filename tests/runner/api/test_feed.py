@@ -130,14 +130,16 @@ async def test_pictures_go_to_who_watches_and_the_newest_alone_to_who_is_slow() 
     await take(watching, 1)
     await take(other, 1)
     source.show("j", picture(0))
-    assert not source.watched("j")  # dropped: nobody looks
-    watcher.job = "j"
-    assert source.watched("j")
+    assert source.pace("j") is None  # dropped: nobody looks
+    watcher.jobs = {"j": 0.5, "k": 1.0}
+    assert source.pace("j") == 0.5
     for step in range(1, 100):
         source.show("j", picture(step))
+    source.show("k", picture(7))
     push(source)
-    event, shown = await take(watching, 2)
+    event, shown, beside = await take(watching, 3)
     assert (event.cursor, shown.cursor, shown.job, shown.picture.step) == (101, 101, "j", 99)
+    assert (beside.cursor, beside.job, beside.picture.step) == (101, "k", 7)
     # They are in nobody's way, and never sent again.
     assert source.holds_after(100)
     assert (await take(other, 1))[0] == event
@@ -148,6 +150,6 @@ async def test_pictures_go_to_who_watches_and_the_newest_alone_to_who_is_slow() 
     push(source)
     assert (await take(watching, 1))[0].cursor == 103
     await watching.aclose()
-    assert not source.watched("j")
+    assert source.pace("j") is None
     await other.aclose()
     assert source.followers == 0

@@ -389,14 +389,15 @@ async def test_a_window_says_which_job_it_watches(api: Api) -> None:
     feed = api.fake.feed
     async with api.web.ws_connect(f"{api.url}/feed") as socket:
         await socket.receive_json(timeout=LIMIT_S)
-        for nothing in ("{", "[]", '{"watch": 3}', '{"watch": "j"}'):
-            await socket.send_str(nothing)
-        await until(lambda: feed.watched("j"))
+        wrong = ("{", "[]", '{"watch": "j"}', '{"watch": {"j": -1}}', '{"watch": {"j": NaN}}')
+        for words in (*wrong, '{"watch": {"j": 0.5}}'):
+            await socket.send_str(words)
+        await until(lambda: feed.pace("j") == 0.5)
         feed.show("j", Picture(episode=0, step=7, return_so_far=1.5, said=[0.5, None], jpeg="AAAA"))
         shown = await socket.receive_json(timeout=LIMIT_S)
         assert (shown["type"], shown["job"], shown["picture"]["said"]) == ("picture", "j", [0.5, None])
-        await socket.send_json({"watch": ""})
-        await until(lambda: not feed.watched("j"))
+        await socket.send_json({"watch": {}})
+        await until(lambda: feed.pace("j") is None)
         await socket.send_str("x" * 5000)
         assert (await socket.receive(timeout=LIMIT_S)).type in ENDED
     await until(lambda: feed.followers == 0)

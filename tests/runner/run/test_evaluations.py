@@ -73,7 +73,7 @@ async def test_weights_that_are_trained_are_written_aside_until_they_were_played
     assert (Path(job.asked["path"]).parent, job.was_there) == (run.watched, True)
     assert not Path(job.asked["path"]).exists()
     assert (job.asked["episodes"], job.asked["frames"], job.asked["video"]) == (3, True, "")
-    assert job.answers == [{"watched": False}] * 2
+    assert job.answers == [{"pace": None}] * 2
     await asked(runner, model_id=4)
     await call(runner, "run.stop")
     with pytest.raises(Refused, match="Nobody trains"):

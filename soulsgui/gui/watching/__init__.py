@@ -1,0 +1,1 @@
+"""Evaluations that are watched: weights of a run play, and are seen."""

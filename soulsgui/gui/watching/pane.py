@@ -1,0 +1,453 @@
+"""One evaluation that is watched: its checkpoint, its picture, what the policy says, and its video."""
+
+import math
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from PySide6.QtCore import QDir, QSignalBlocker, Qt, QTimer, Signal
+from PySide6.QtWidgets import (
+    QBoxLayout,
+    QComboBox,
+    QFileDialog,
+    QGridLayout,
+    QProgressBar,
+    QSlider,
+    QStackedWidget,
+    QWidget,
+)
+
+from soulsgui.gui import text
+from soulsgui.gui.feed import Call, Feed, Fetch
+from soulsgui.gui.models.connection import why_not
+from soulsgui.gui.runs.models import described
+from soulsgui.gui.states import run_is_active
+from soulsgui.gui.watching.job import FollowedJob
+from soulsgui.gui.watching.picture import ActionBars, PictureView, decoded
+from soulsgui.gui.watching.recording import Recording
+from soulsgui.gui.widgets.agree import run_dialog
+from soulsgui.gui.widgets.boxes import NO_MARGINS, column, row
+from soulsgui.gui.widgets.dialog import FittingFileDialog
+from soulsgui.gui.widgets.empty_state import EmptyState
+from soulsgui.gui.widgets.fitting_button import FittingButton
+from soulsgui.gui.widgets.inputs import leave_wheel_to_page
+from soulsgui.gui.widgets.labels import Label, muted, set_property, wrapped
+from soulsgui.wire.control import (
+    BEST,
+    NEWEST,
+    ApiError,
+    CheckpointInfo,
+    Evaluated,
+    Job,
+    PictureShown,
+    RunStatus,
+    RunSummary,
+)
+from soulsgui.wire.messages.server_config import Execution
+
+EPISODES = 10
+
+_FACTS = ("Episode", "Seed", "Step", "Return so far")
+_LATE_S = 0.05
+_SIDE_CHARACTERS = 34
+_ANY_WIDTH = 16777215  # Qt's own limit
+
+
+def evaluated_words(found: Evaluated) -> str:
+    """Return what the episodes gave, in a line."""
+    spread = f" ± {text.value(found.std_return)}" if found.episodes > 1 else ""
+    episodes = text.plural(found.episodes, "One episode", "{n} episodes")
+    return ". ".join([f"{episodes}: mean return {text.value(found.mean_return)}{spread}", *found.notes])
+
+
+class WatchPane(QWidget):
+    """Plays one evaluation of a run.
+
+    Signals:
+        changed: It plays, rests or has come to its end.
+    """
+
+    changed = Signal()
+
+    def __init__(
+        self,
+        feed: Feed,
+        run: RunStatus | RunSummary,
+        checkpoint: str,
+        parent: QWidget | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        super().__init__(parent)
+        self._feed, self._run, self._wanted, self._clock = feed, run, checkpoint, clock
+        self.recording = Recording()
+        self.playing, self.speed, self.seed = True, 1.0, 0
+        self._began_with = 0  # the seed of the evaluation that is shown
+        self._shown_at = 0.0
+        self._job: FollowedJob | None = None
+        self._film: FollowedJob | None = None
+        self._video = ""  # where it is saved
+        self._asks: Execution | None = None
+        self._build()
+        self._timer = QTimer(self, singleShot=True, timerType=Qt.TimerType.PreciseTimer)
+        self._timer.timeout.connect(self.go_on)
+        self._list = Fetch(self, self._ask, came=self._take_list, failed=self._fail)
+        feed.picture_shown.connect(self._picture_came)
+        feed.connection_changed.connect(self._show_connection)
+        self._list.request()
+
+    def _build(self) -> None:
+        self.checkpoint = QComboBox(self)
+        self.checkpoint.setAccessibleName("Checkpoint")
+        self.checkpoint.setToolTip("Which weights play")
+        self.checkpoint.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
+        self.checkpoint.setMinimumContentsLength(16)
+        leave_wheel_to_page(self.checkpoint)
+        self.checkpoint.activated.connect(lambda: self.start())
+        self.save = FittingButton("Save &video…", "export", self)
+        self.save.clicked.connect(self._ask_where_to_save)
+        self.picture = PictureView(self)
+        self.empty = EmptyState("watch", "", "", "Try again", "restart", self)
+        self.empty.acted.connect(self._try_again)
+        self.stack = QStackedWidget(self)
+        self.stack.addWidget(self.empty)
+        self.stack.addWidget(self.picture)
+        self.facts = {name: Label(text.NOTHING, self) for name in _FACTS}
+        self.heading, self.bars = muted(Label("", self)), ActionBars(self)
+        self.slider = QSlider(Qt.Orientation.Horizontal, self)
+        self.slider.setAccessibleName("Which of the pictures that have come")
+        self.slider.valueChanged.connect(self._slid)
+        self.words = muted(wrapped("", self, selectable=True))
+        self.progress = QProgressBar(self)
+        self.progress.setTextVisible(False)
+        self.progress.setMaximum(1000)
+        self.progress.setFixedWidth(120)
+        self.progress.setAccessibleName("How much of it has been played")
+        self._side = self._told()
+        self._middle = QBoxLayout(QBoxLayout.Direction.LeftToRight)
+        self._middle.setSpacing(12)
+        self._middle.addWidget(self.stack, 1)
+        self._middle.addWidget(self._side)
+        self.stand_narrow(False)
+        parts = (row((self.checkpoint, 1), self.save), (self._middle, 1), self.slider)
+        column(*parts, row((self.words, 1), self.progress), on=self, margins=NO_MARGINS, gap_px=8)
+        self._say_starting("")
+
+    def stand_narrow(self, narrow: bool) -> None:
+        """Tell below the picture what is told beside it where there is room."""
+        side_px = _SIDE_CHARACTERS * self.fontMetrics().averageCharWidth()
+        self._side.setMaximumWidth(_ANY_WIDTH if narrow else side_px)
+        self._side.setMinimumWidth(side_px)
+        below, beside = QBoxLayout.Direction.TopToBottom, QBoxLayout.Direction.LeftToRight
+        self._middle.setDirection(below if narrow else beside)
+
+    def _told(self) -> QWidget:
+        side = QWidget(self)
+        grid = QGridLayout()
+        grid.setHorizontalSpacing(12)
+        grid.setColumnStretch(1, 1)
+        for line, (name, value) in enumerate(self.facts.items()):
+            value.setProperty("heading", "0")
+            value.setAlignment(Qt.AlignmentFlag.AlignRight)
+            value.setAccessibleName(name)
+            grid.addWidget(muted(Label(name, self)), line, 0)
+            grid.addWidget(value, line, 1)
+        column(grid, self.heading, (self.bars, 1), on=side, margins=NO_MARGINS, gap_px=10)
+        return side
+
+    # Which weights play
+
+    @property
+    def chosen(self) -> str:
+        """The checkpoint that is chosen."""
+        return str(self.checkpoint.currentData() or self._wanted)
+
+    def another(self) -> str:
+        """Return a checkpoint to watch beside the one that is chosen."""
+        following = (self.checkpoint.currentIndex() + 1) % max(self.checkpoint.count(), 1)
+        return str(self.checkpoint.itemData(following) or "")
+
+    def _ask(self) -> Call | None:
+        return self._feed.ask("checkpoint.list", {"run": self._run.id})
+
+    def _take_list(self, result: dict[str, Any]) -> None:
+        found = [CheckpointInfo.model_validate(one) for one in result["checkpoints"]]
+        whole = sorted((one for one in found if one.valid), key=lambda one: (one.updates, one.created))[::-1]
+        active = self._feed.status.run
+        with QSignalBlocker(self.checkpoint):
+            self.checkpoint.clear()
+            if active.id == self._run.id and run_is_active(active.state):
+                self.checkpoint.addItem("The newest weights, as they are trained", NEWEST)
+            for one in whole:
+                self.checkpoint.addItem(described(one), one.id)
+            best = next((one.id for one in whole if one.kind == "best"), "")
+            wanted = self.checkpoint.findData(best if self._wanted == BEST else self._wanted)
+            self.checkpoint.setCurrentIndex(max(wanted, 0))
+        if self.checkpoint.count():
+            self.start()
+        else:
+            hint = "Every few rounds one is saved. Start the run, or resume it."
+            self._say_empty("This run has no checkpoint that can play", hint, "Try again")
+
+    # The evaluation
+
+    def start(self, trust: str = "") -> None:
+        """Play it from its first episode on."""
+        self.stop()
+        self.recording = Recording()
+        self._began_with = self.seed
+        params = {"run": self._run.id, "checkpoint": self.chosen, "seed": self.seed, "episodes": EPISODES}
+        job = FollowedJob(self._feed, "checkpoint.evaluate", params | {"frames": True, "trust": trust})
+        job.begun.connect(self._ask_pace)
+        job.progressed.connect(self._progressed)
+        job.done.connect(self._done)
+        job.failed.connect(self._fail)
+        self._job, self.playing = job, True
+        for value in self.facts.values():
+            value.setText(text.NOTHING)
+        self.bars.clear()
+        self.heading.setText("")
+        self._show_slider()
+        self._say_starting("")
+        self._allow()
+        self.changed.emit()
+
+    def stop(self) -> None:
+        """End what the server does for it."""
+        self._timer.stop()
+        for job in (self._job, self._film):
+            if job is not None:
+                self._feed.watch(job.id, None)
+                if not job.over:
+                    job.cancel()
+        self._job = self._film = None
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing more comes."""
+        return self._job is None or self._job.over
+
+    @property
+    def at_end(self) -> bool:
+        """Whether nothing more comes, and all that came has been shown."""
+        return self.over and not self.recording.ahead
+
+    def play(self, playing: bool) -> None:
+        """Play, from the beginning where it was at the end, or rest."""
+        if playing and self.at_end:
+            self.recording.go_to(0)
+        self.playing, self._shown_at = playing, self._clock()
+        self.go_on()
+
+    def set_speed(self, speed: float) -> None:
+        """Play at a multiple of the pace of the environment."""
+        self.speed, self._shown_at = speed, self._clock()
+        self.go_on()
+
+    def move(self, by: int) -> None:
+        """Rest, and show another picture."""
+        self._slid(self.recording.place + by)
+
+    def _slid(self, place: int) -> None:
+        self.playing = False
+        self.recording.go_to(place)
+        self.go_on()
+
+    def go_on(self) -> None:
+        """Show what is due, and come back for what follows; nothing is, while nobody can see it."""
+        if self.window().isMinimized():
+            self._ask_pace()
+            return
+        now = self._clock()
+        while self.playing and (stays_s := self.recording.stays_s) is not None:
+            due = self._shown_at + stays_s / self.speed
+            if due > now:
+                self._timer.start(math.ceil(1000 * (due - now)))
+                break
+            self.recording.go_to(self.recording.place + 1)
+            self._shown_at = max(due, now - _LATE_S)
+        self._show()
+        self._ask_pace()
+
+    def _picture_came(self, shown: PictureShown) -> None:
+        if self._job is None or shown.job != self._job.id:
+            return
+        first = not len(self.recording)
+        self.recording.add(shown.picture)
+        if first:
+            self._shown_at = self._clock()
+            self.stack.setCurrentWidget(self.picture)
+            self.picture.setFocus()
+            self._allow()
+        if first or (self.playing and not self._timer.isActive()):
+            self.go_on()
+        else:
+            self._show_slider()
+            self._ask_pace()
+            self.changed.emit()
+
+    def _ask_pace(self) -> None:
+        """Let the evaluation go on or wait, so that neither side has to keep more than a little."""
+        if self._job is not None and self._job.id and not self._job.over:
+            self._feed.watch(self._job.id, self.speed if self.recording.wants_more() else 0.0)
+
+    def _progressed(self, job: Job) -> None:
+        self.progress.setValue(round(1000 * (job.part or 0.0)))
+        if len(self.recording):
+            self._say(job.progress)
+        else:
+            self._say_starting(job.progress)
+
+    def _done(self, job: Job) -> None:
+        found = Evaluated.model_validate(job.result)
+        self.progress.setValue(1000)
+        self._say(evaluated_words(found))
+        if not len(self.recording):
+            self._say_empty("It was over before a picture came", evaluated_words(found), "Play it again")
+        self._ended(job.id)
+
+    def _fail(self, error: ApiError) -> None:
+        self._asks = error.asks
+        action = "Look at it…" if error.asks is not None else "Try again"
+        if len(self.recording):
+            self._say(f"{error.message} {error.remedy}".strip(), "bad")
+            self.progress.hide()
+        else:
+            self._say_empty(error.message, error.remedy, action)
+        self._ended(self._job.id if self._job is not None else "")
+
+    def _ended(self, job: str) -> None:
+        self._feed.watch(job, None)
+        self._allow()
+        self.changed.emit()
+
+    def _try_again(self) -> None:
+        asks = self._asks
+        if asks is not None:
+            dialog = run_dialog(asks, lambda: dialog.accept(), self)
+            dialog.accepted.connect(lambda: self.start(trust=asks.digest))
+            dialog.open()
+        elif self.checkpoint.count():
+            self.start()
+        else:
+            self._list.request()
+
+    # What is shown
+
+    def _show(self) -> None:
+        picture = self.recording.shown
+        self._show_slider()
+        if picture is None:
+            return
+        image = decoded(picture.jpeg)
+        if image.isNull():
+            self._say("A picture came that can't be shown: it is none, or too large.", "bad")
+        self.picture.show_image(image)
+        ended = " (ended)" if picture.ended else ""
+        said = (
+            f"{picture.episode + 1} of {EPISODES}",
+            str(self._began_with + picture.episode),
+            f"{text.count(picture.step)}{ended}",
+            text.value(picture.return_so_far),
+        )
+        for name, words in zip(_FACTS, said, strict=True):
+            self.facts[name].setText(words)
+        self.bars.show_picture(picture)
+        self.heading.setText(self.bars.heading)
+        self.bars.setAccessibleDescription(self.bars.words)
+        self.changed.emit()
+
+    def _show_slider(self) -> None:
+        with QSignalBlocker(self.slider):
+            self.slider.setMaximum(max(len(self.recording) - 1, 0))
+            self.slider.setValue(self.recording.place)
+
+    def _say(self, words: str, tone: str = "muted") -> None:
+        self.words.setText(words)
+        set_property(self.words, "tone", tone)
+
+    def _say_starting(self, doing: str) -> None:
+        self.progress.show()
+        self.empty.button.hide()
+        self.empty.say("Starting …", text.sentence(doing[:1].upper() + doing[1:]) if doing else "")
+        self.stack.setCurrentWidget(self.empty)
+        self.progress.setValue(0)
+        self._say("")
+
+    def _say_empty(self, title: str, hint: str, action: str) -> None:
+        self.empty.say(title, hint)
+        self.empty.button.setText(action)
+        self.empty.button.show()
+        self.progress.hide()
+        self.stack.setCurrentWidget(self.empty)
+        self._say("")
+
+    def _show_connection(self) -> None:
+        away = why_not(self._feed.connection)
+        if away:
+            self._say(f"{away} What has come can still be looked at.", "warning")
+        elif not self.checkpoint.count():
+            self._list.request()
+        self._allow()
+
+    def _allow(self) -> None:
+        away = why_not(self._feed.connection)
+        shown, filming = self.recording.shown, self._film is not None
+        self.save.setEnabled(not away and shown is not None and not filming)
+        tip = "Film the episode that is shown, from its beginning to its end"
+        if self.chosen == NEWEST:
+            tip = "Film this episode, played by the weights that are the newest when it is filmed"
+        self.save.explain(away or tip)
+        self.empty.button.setEnabled(not away)
+        self.checkpoint.setEnabled(not away)
+
+    # The video
+
+    def _ask_where_to_save(self) -> None:
+        picture = self.recording.shown
+        if picture is None:
+            return
+        where = FittingFileDialog(
+            "Save the video",
+            lambda path: self.film(path, picture.episode),
+            self,
+            QFileDialog.AcceptMode.AcceptSave,
+        )
+        where.setDirectory(QDir.homePath())
+        where.setNameFilter("Videos (*.mp4 *.gif)")
+        where.setDefaultSuffix("mp4")
+        task = self._run.env_id.rpartition("/")[2] or "video"
+        where.selectFile(f"{task}-episode-{picture.episode + 1}.mp4")
+        where.open()
+
+    def film(self, path: str, episode: int) -> None:
+        """Have an episode of this evaluation filmed, and save the video."""
+        kind = "gif" if Path(path).suffix.lower() == ".gif" else "mp4"
+        params = {"run": self._run.id, "checkpoint": self.chosen, "episodes": 1, "video": kind}
+        params["seed"] = self._began_with + episode
+        film = FollowedJob(self._feed, "checkpoint.evaluate", params)
+        film.progressed.connect(self._filming)
+        film.done.connect(self._fetch)
+        film.failed.connect(self._not_saved)
+        self._film, self._video = film, path
+        self._say("Filming …")
+        self._allow()
+
+    def _filming(self, job: Job) -> None:
+        self._say(f"Filming: {job.progress}")
+
+    def _fetch(self, job: Job) -> None:
+        self._say("Saving the video …")
+        call = self._feed.download(job.files[0].id, self._video)
+        call.done.connect(self._saved)
+        call.tell_problem(self._not_saved)
+
+    def _saved(self) -> None:
+        self._film = None
+        self._say(f"The video is saved: {self._video}", "good")
+        self._allow()
+
+    def _not_saved(self, error: ApiError) -> None:
+        self._film = None
+        self._say(f"No video: {error.message} {error.remedy}".strip(), "bad")
+        self._allow()
