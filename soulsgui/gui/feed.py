@@ -6,6 +6,7 @@ arrives and carries its calls away.
 
 import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 from PySide6.QtCore import QObject, QTimer, Signal, SignalInstance
@@ -23,6 +24,7 @@ from soulsgui.wire.control import (
     EventChange,
     FeedMessage,
     Hello,
+    Job,
     JobChange,
     LogChange,
     RowsChange,
@@ -44,6 +46,7 @@ class Call(QObject):
         progressed: The server tells how far it is, in words.
         done: It was carried out; with the result.
         failed: It was refused or went wrong; with an `ApiError`.
+        dropped: It was cancelled.
         silent: No answer came in time; one may still come.
         answered_late: The answer came after all; with the message that told of none.
     """
@@ -51,6 +54,7 @@ class Call(QObject):
     progressed = Signal(str)
     done = Signal(dict)
     failed = Signal(object)
+    dropped = Signal()
     silent = Signal(object)
     answered_late = Signal(str)
 
@@ -82,6 +86,12 @@ class Call(QObject):
         if not self.over:
             self._end()
             self.failed.emit(error)
+
+    def drop(self) -> None:
+        """It was cancelled."""
+        if not self.over:
+            self._end()
+            self.dropped.emit()
 
     def _end(self) -> None:
         self.over = True
@@ -232,10 +242,74 @@ class Fetch(QObject):
                 self.request()
 
 
+class JobCall(Call):
+    """A command that goes on as a job, until that has ended, and the file that it made is here.
+
+    Args:
+        save_to: Where that file is to lie; None where it makes none.
+    """
+
+    def __init__(self, command: str, server: str, feed: "Feed", save_to: Path | None) -> None:
+        super().__init__(command, server, parent=feed)
+        self._feed, self._save_to = feed, save_to
+        self._job = ""
+
+    def answer(self, result: dict[str, Any]) -> None:
+        """It goes on as a job."""
+        if self.over or self._job:
+            return
+        self._timer.stop()
+        job = Job.model_validate(result)
+        self._job = job.id
+        self._feed.job_changed.connect(self._follow)
+        self._feed.jobs_listed.connect(self._look)
+        # What was told of it may have come before this.
+        self._follow(self._feed.jobs.get(job.id, job))
+
+    def _look(self) -> None:
+        job = self._feed.jobs.get(self._job)
+        if job is not None:
+            self._follow(job)
+        else:
+            what = f"{self.server} was started anew before it was done."
+            self.refuse(ApiError(code=ErrorCode.FAILED, message=what, remedy="Try again."))
+
+    def _follow(self, job: Job) -> None:
+        if job.id != self._job or self.over:
+            return
+        if job.state == "running":
+            self.progressed.emit(job.progress)
+        elif job.state == "cancelled":
+            self.drop()
+        elif job.error is not None:
+            self.refuse(job.error)
+        elif self._save_to is None:
+            super().answer(job.result)
+        else:
+            self._fetch(job, self._save_to)
+
+    def _fetch(self, job: Job, path: Path) -> None:
+        self._feed.job_changed.disconnect(self._follow)
+        self._feed.jobs_listed.disconnect(self._look)
+        self._result = job.result
+        fetching = self._feed.fetch_file(job.files[0].id, path)
+        fetching.progressed.connect(self.progressed)
+        fetching.done.connect(self._fetched)
+        fetching.failed.connect(self.refuse)
+
+    def _fetched(self) -> None:
+        super().answer(self._result)
+
+
 Carry = Callable[[Call, dict[str, Any]], None]
 """Takes a call and its parameters to the runner, and its answer back into the call."""
 
+FETCH_FILE, BRING_FILE = "fetch a file", "bring a file"
+"""What `Carry` is given besides commands: `file` and `path`, or `path` alone."""
+
 _MOST_EVENTS = 500
+_MOST_JOBS = 100
+_TRANSFER_LIMIT_S = 86_400.0  # a link that is dead is noticed by who carries
 _SAVING = ("run.", "checkpoint.save", "server.shutdown")
 
 
@@ -273,7 +347,9 @@ class Feed(QObject):
         event_arrived: With the `Event`.
         audit_arrived: A command that changes something came, or is done; with its `AuditEntry`.
         log_arrived: New lines, `list[LogLine]`.
+        queue_changed: With the runs that wait, `list[QueuedRun]`.
         job_changed: With the `Job`.
+        jobs_listed: What `jobs` holds is all of them.
         asked: A command was sent; with its name.
         not_agreed: A command was refused because of what it would execute, which a stranger may have named;
             with its name, its parameters and the `ApiError`.
@@ -291,7 +367,9 @@ class Feed(QObject):
     event_arrived = Signal(object)
     audit_arrived = Signal(object)
     log_arrived = Signal(object)
+    queue_changed = Signal(object)
     job_changed = Signal(object)
+    jobs_listed = Signal()
     asked = Signal(str)
     not_agreed = Signal(str, dict, object)
     answered_late = Signal(str)
@@ -303,6 +381,7 @@ class Feed(QObject):
         self.status = Status()  # stays as it was while the connection is cut
         self.hello: Hello | None = None
         self.events: list[Event] = []
+        self.jobs: dict[str, Job] = {}  # those that go on and the last ones, by their ids, oldest first
         self.last_data: float | None = None
         # The last message that was taken: a feed that begins behind it has neither gap nor double.
         self.cursor: int | None = None
@@ -316,7 +395,33 @@ class Feed(QObject):
 
         Without a connection it fails at once, after the caller had the time to connect to them.
         """
-        call = self._new_call(command, params or {}, timeout_s)
+        timeout = usual_timeout_s(command) if timeout_s is None else timeout_s
+        return self._send(Call(command, self._server, timeout, self), params or {})
+
+    def job(self, command: str, params: dict[str, Any] | None = None, save_to: Path | None = None) -> JobCall:
+        """Send a command that is answered with its job; what becomes of that is told by the call.
+
+        The file that the job makes is brought to `save_to`.
+        """
+        call = JobCall(command, self._server, self, save_to)
+        self._send(call, params or {})
+        return call
+
+    def fetch_file(self, file_id: str, path: Path) -> Call:
+        """Bring a file of the runner here."""
+        call = Call(FETCH_FILE, self._server, _TRANSFER_LIMIT_S, self)
+        return self._send(call, {"file": file_id, "path": path})
+
+    def bring_file(self, path: Path) -> Call:
+        """Bring a file to the runner; the result is its `StoredFile`."""
+        return self._send(Call(BRING_FILE, self._server, _TRANSFER_LIMIT_S, self), {"path": path})
+
+    @property
+    def _server(self) -> str:
+        return self.connection.server or "the server"
+
+    def _send(self, call: Call, params: dict[str, Any]) -> Call:
+        self._attend(call, params)
         if self._carry is None or not self.connection.live:
             error = ApiError(
                 code=ErrorCode.NO_ANSWER,
@@ -326,21 +431,18 @@ class Feed(QObject):
             QTimer.singleShot(0, call, lambda: call.refuse(error))
         else:
             self._open = [*(one for one in self._open if not one.over), call]
-            self._carry(call, params or {})
-        self.asked.emit(command)
+            self._carry(call, params)
+        self.asked.emit(call.command)
         return call
 
-    def _new_call(self, command: str, params: dict[str, Any], timeout_s: float | None) -> Call:
-        timeout = usual_timeout_s(command) if timeout_s is None else timeout_s
-        call = Call(command, self.connection.server or "the server", timeout, self)
+    def _attend(self, call: Call, params: dict[str, Any]) -> None:
         call.answered_late.connect(self.answered_late)
 
         def look(error: ApiError) -> None:
             if error.asks is not None:
-                self.not_agreed.emit(command, params, error)
+                self.not_agreed.emit(call.command, params, error)
 
         call.failed.connect(look)
-        return call
 
     def ask(self, command: str, params: dict[str, Any] | None = None) -> Call | None:
         """Send a command, unless nobody would answer it now."""
@@ -384,6 +486,18 @@ class Feed(QObject):
         self.events = list(snapshot.events)
         self.snapshot_taken.emit(snapshot.status)
         self.set_connection(connection_over(snapshot.status, server))
+        if self.hello is not None and self.hello.role == "server":
+            self.call("job.list").done.connect(self._take_jobs)
+
+    def _take_jobs(self, result: dict[str, Any]) -> None:
+        listed = [Job.model_validate(job) for job in reversed(result["jobs"])]
+        self.jobs = {job.id: self._newer(job) for job in listed}
+        self.jobs_listed.emit()
+
+    def _newer(self, job: Job) -> Job:
+        """Return what is known of a job: lists and changes overtake each other, but none begins again."""
+        known = self.jobs.get(job.id, job)
+        return job if known.state == "running" else known
 
     def _take_change(self, message: FeedMessage, server: str) -> None:
         match message:
@@ -404,11 +518,15 @@ class Feed(QObject):
                 for call in self._open:
                     if (job.state, job.command) == ("running", call.command) and not call.over:
                         call.progressed.emit(job.progress)
-                self.job_changed.emit(job)
+                self._take_job(job)
+
+    def _take_job(self, job: Job) -> None:
+        self.jobs = dict(list((self.jobs | {job.id: self._newer(job)}).items())[-_MOST_JOBS:])
+        self.job_changed.emit(self.jobs[job.id])
 
     def _take_status(self, change: StatusChange, server: str) -> None:
         old = self.status
-        parts = {name: getattr(change, name) for name in ("run", "services", "server", "allowed")}
+        parts = {name: getattr(change, name) for name in ("run", "services", "server", "queue", "allowed")}
         self.status = old.model_copy(update=parts)
         # The connection first: whoever draws the new state asks it whether to dim.
         self.set_connection(connection_over(self.status, server or self.connection.server))

@@ -21,6 +21,7 @@ from soulsgui.wire.control import (
     Hello,
     Job,
     LogLine,
+    QueuedRun,
     RunStatus,
     ServerStatus,
     ServiceStatus,
@@ -91,17 +92,15 @@ class FakeFeed(Feed):
         self.sent: list[Sent] = []
         self.answers: dict[str, Answer] = {}
 
-    def call(
-        self, command: str, params: dict[str, Any] | None = None, timeout_s: float | None = None
-    ) -> Call:
-        wanted = params or {}
-        COMMANDS[command].params.model_validate(wanted)
-        call = self._new_call(command, wanted, timeout_s or 10.0)
-        self.sent.append(Sent(command, wanted, call))
-        self.asked.emit(command)
-        answer = self.answers.get(command)
+    def _send(self, call: Call, params: dict[str, Any]) -> Call:
+        if call.command in COMMANDS:
+            COMMANDS[call.command].params.model_validate(params)
+        self._attend(call, params)
+        self.sent.append(Sent(call.command, params, call))
+        self.asked.emit(call.command)
+        answer = self.answers.get(call.command)
         if answer is not None:
-            QTimer.singleShot(0, call, lambda: _give(call, answer, wanted))
+            QTimer.singleShot(0, call, lambda: _give(call, answer, params))
         return call
 
     def sent_of(self, command: str) -> list[Sent]:
@@ -129,6 +128,9 @@ class FakeFeed(Feed):
     def change_server(self, server: ServerStatus) -> None:
         self._change("server", server)
 
+    def change_queue(self, queue: list[QueuedRun]) -> None:
+        self._change("queue", queue)
+
     def change_allowed(self, **why: str) -> None:
         """The runner would refuse these commands, with a `_` for each dot, and no others."""
         self._change("allowed", {name.replace("_", ".", 1): reason for name, reason in why.items()})
@@ -153,7 +155,7 @@ class FakeFeed(Feed):
         self.log_arrived.emit(list(lines))
 
     def change_job(self, job: Job) -> None:
-        self.job_changed.emit(job)
+        self._take_job(job)
 
 
 def _give(call: Call, answer: Answer, params: dict[str, Any]) -> None:

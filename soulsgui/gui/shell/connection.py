@@ -15,7 +15,7 @@ from soulsgui.config.paths import Folders
 from soulsgui.errors import NotAllowedError, ServerTimeoutError, ServerUnreachableError, SoulsGuiError
 from soulsgui.gui.client_mode.runner import ClientSide
 from soulsgui.gui.config.draft import sentence
-from soulsgui.gui.feed import Call, Feed
+from soulsgui.gui.feed import BRING_FILE, FETCH_FILE, Call, Feed
 from soulsgui.gui.loop import Tasks
 from soulsgui.gui.models.connection import Connection, ConnectionState
 from soulsgui.gui.shell.runner_link import (
@@ -55,7 +55,7 @@ def too_old_or_new(hello: Hello, server: str) -> Connection | None:
 def as_api_error(error: SoulsGuiError) -> ApiError:
     """Return an error of the way to the runner as if the runner had told it."""
     if isinstance(error, CommandFailedError):
-        return ApiError(code=error.code, message=error.message, remedy=error.remedy)
+        return ApiError(code=error.code, message=error.message, remedy=error.remedy, asks=error.asks)
     code = ErrorCode.NOT_ALLOWED if isinstance(error, NotAllowedError) else ErrorCode.NO_ANSWER
     return ApiError(code=code, message=error.message, remedy=error.remedy)
 
@@ -299,7 +299,12 @@ def connect_client_side(side: ClientSide, folders: Folders, tasks: Tasks) -> Con
 
 async def _answer(link: RunnerLink, call: Call, params: dict[str, Any]) -> None:
     try:
-        result = await link.command(call.command, params)
+        if call.command == FETCH_FILE:
+            result = await link.fetch(params["file"], params["path"], call.progressed.emit)
+        elif call.command == BRING_FILE:
+            result = await link.bring(params["path"])
+        else:
+            result = await link.command(call.command, params)
     except SoulsGuiError as error:
         call.refuse(as_api_error(error))
     else:

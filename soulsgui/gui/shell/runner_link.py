@@ -6,15 +6,17 @@ aiohttp is imported with the first connection.
 import json
 import logging
 import subprocess
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 from pydantic import ValidationError
 
 from soulsgui.config.paths import Folders
 from soulsgui.errors import NotAllowedError, ServerTimeoutError, ServerUnreachableError, SoulsGuiError
+from soulsgui.gui.text import size
 from soulsgui.process import own_command, parse_line
 from soulsgui.system import new_session_kwargs
 from soulsgui.wire.api_client import COMMAND_TIMEOUT_S, CONTROL_FILE, CommandFailedError
@@ -30,13 +32,14 @@ from soulsgui.wire.control import (
 )
 
 if TYPE_CHECKING:
-    from aiohttp import ClientSession
+    from aiohttp import ClientSession, ClientTimeout
 
 logger = logging.getLogger(__name__)
 
 HELLO_TIMEOUT_S = 1.0
 _PING_EVERY_S = 10.0
 _MAX_MESSAGE_BYTES = 64 * 2**20
+_CHUNK_BYTES = 2**18
 _CAUSE_LINES = 8
 _TAIL_BYTES = 16 * 2**10
 
@@ -183,6 +186,56 @@ class RunnerLink:
         result = answer.get("result")
         return result if isinstance(result, dict) else {}
 
+    async def fetch(self, file_id: str, path: Path, told: Callable[[str], object]) -> dict[str, Any]:
+        """Bring a file of the runner to a path, where it appears once it is whole.
+
+        Raises:
+            SoulsGuiError: As `command`; or it can't be written there.
+        """
+        import aiohttp
+
+        part = path.with_name(f"{path.name}.part")
+        url = f"{self.control.url}{PREFIX}/files/{quote(file_id, safe='')}"
+        try:
+            async with self._opened().get(url, timeout=_transfer_timeout()) as response:
+                if response.status >= 400:
+                    raise _refusal(response.status, await response.json())
+                with part.open("wb") as file:
+                    async for chunk in response.content.iter_chunked(_CHUNK_BYTES):
+                        file.write(chunk)
+                        told(f"{size(file.tell())} of {size(response.content_length)} are here")
+                part.replace(path)
+        except (aiohttp.ClientError, TimeoutError) as error:
+            raise _unreachable(self.control, error) from error
+        except OSError as error:
+            why = error.strerror or error
+            raise SoulsGuiError(f"{path} can't be written: {why}.", "Choose another place.") from error
+        finally:
+            part.unlink(missing_ok=True)
+        return {}
+
+    async def bring(self, path: Path) -> dict[str, Any]:
+        """Bring a file to the runner and return its `StoredFile` as plain data.
+
+        Raises:
+            SoulsGuiError: As `command`; or it can't be read.
+        """
+        import aiohttp
+
+        url = f"{self.control.url}{PREFIX}/files"
+        try:
+            with path.open("rb") as file:
+                async with self._opened().post(url, data=file, timeout=_transfer_timeout()) as response:
+                    answer: dict[str, Any] = await response.json()
+                    if response.status >= 400:
+                        raise _refusal(response.status, answer)
+        except (aiohttp.ClientError, TimeoutError) as error:
+            raise _unreachable(self.control, error) from error
+        except OSError as error:
+            why = error.strerror or error
+            raise SoulsGuiError(f"{path} can't be read: {why}.", "Choose another file.") from error
+        return answer
+
     async def follow(self, cursor: int | None) -> AsyncGenerator[FeedMessage]:
         """Yield what the runner tells after the message `cursor`, from a snapshot on where that is None."""
         import aiohttp
@@ -223,6 +276,13 @@ class RunnerLink:
             headers = {"Authorization": f"Bearer {self.control.token}", "User-Agent": "SoulsGUI window"}
             self._session = aiohttp.ClientSession(headers=headers, trust_env=False)
         return self._session
+
+
+def _transfer_timeout() -> "ClientTimeout":
+    """Let a file take as long as it does, while something of it comes."""
+    import aiohttp
+
+    return aiohttp.ClientTimeout(total=None, sock_connect=HELLO_TIMEOUT_S, sock_read=COMMAND_TIMEOUT_S)
 
 
 def _unreachable(control: ControlFile, error: Exception | None) -> ServerUnreachableError:

@@ -44,10 +44,11 @@ from soulsgui.gui.theme import Theme
 from soulsgui.gui.throttle import Throttle
 from soulsgui.gui.widgets.agree import run_dialog
 from soulsgui.gui.widgets.inputs import FilterEdit
+from soulsgui.gui.widgets.job_strip import JobStrip
 from soulsgui.gui.widgets.labels import ElidedLabel, IconLabel, keep_place
 from soulsgui.gui.widgets.message_bar import Banner, MessageBar, Notice
 from soulsgui.installing import can_train
-from soulsgui.wire.control import ApiError, CheckpointInfo, Event, Status
+from soulsgui.wire.control import COMMANDS, ApiError, CheckpointInfo, Event, Status
 from soulsgui.wire.invitation import Invitation
 
 if TYPE_CHECKING:
@@ -175,6 +176,9 @@ class MainWindow(QMainWindow):
         self.setCentralWidget(inside)
         self.status_line = StatusLine(self)
         self.statusBar().addWidget(self.status_line, 1)
+        self.jobs = JobStrip(self._feed, self)
+        self.jobs.problem.connect(self._refused)
+        self.statusBar().addPermanentWidget(self.jobs)
         self.statusBar().setSizeGripEnabled(False)
         self._status = Throttle(self, self._show_status, _STATUS_EVERY_MS)
 
@@ -219,7 +223,8 @@ class MainWindow(QMainWindow):
         asks = error.asks
         assert asks is not None
         trusting = params | {"trust": asks.digest}
-        dialog = run_dialog(asks, lambda: self._feed.call(command, trusting), self)
+        send = self._feed.job if COMMANDS[command].job else self._feed.call
+        dialog = run_dialog(asks, lambda: send(command, trusting), self)
         dialog.accepted.connect(partial(self.settle, error.message))
         dialog.open()
 

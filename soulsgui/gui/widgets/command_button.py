@@ -77,6 +77,7 @@ class CommandButton(FittingButton):
         self._call.progressed.connect(self.explain)
         self._call.done.connect(self._done)
         self._call.failed.connect(self._failed)
+        self._call.dropped.connect(self._dropped)
         self._call.silent.connect(self._silent)
 
     def set_words(self, words: Words, icon: str, start: MakeCall) -> None:
@@ -109,6 +110,10 @@ class CommandButton(FittingButton):
         self._forget()
         self._show(Stage.FAILED, error)
         self.problem.emit(error)
+
+    def _dropped(self) -> None:
+        self._forget()
+        self._show(Stage.IDLE)
 
     def _silent(self, error: ApiError) -> None:
         self._show(Stage.SILENT, error)
