@@ -6,7 +6,6 @@ arrives and carries its calls away.
 
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 from PySide6.QtCore import QObject, QTimer, Signal, SignalInstance
@@ -32,6 +31,9 @@ from soulsgui.wire.control import (
     Status,
     StatusChange,
 )
+
+DOWNLOAD, UPLOAD = "a download", "an upload"
+"""In place of the name of a command: a file of a job is fetched (`Feed.download`), or one is brought."""
 
 TIMEOUT_S = 10.0
 SAVING_TIMEOUT_S = 60.0
@@ -246,13 +248,24 @@ class JobCall(Call):
     """A command that goes on as a job, until that has ended, and the file that it made is here.
 
     Args:
-        save_to: Where that file is to lie; None where it makes none.
+        save_to: Where that file is to lie; empty where it makes none.
     """
 
-    def __init__(self, command: str, server: str, feed: "Feed", save_to: Path | None) -> None:
+    def __init__(self, command: str, server: str, feed: "Feed", save_to: str) -> None:
         super().__init__(command, server, parent=feed)
         self._feed, self._save_to = feed, save_to
         self._job = ""
+
+    def begin_with(self, upload: Call) -> None:
+        """Wait for the file that the command is about, then send it."""
+        self._timer.stop()
+        upload.done.connect(self._brought)
+        upload.failed.connect(self.refuse)
+        upload.dropped.connect(self.drop)
+
+    def _brought(self, result: dict[str, Any]) -> None:
+        self._timer.start()
+        self._feed.send(self, {"file": result["id"]})
 
     def answer(self, result: dict[str, Any]) -> None:
         """It goes on as a job."""
@@ -283,19 +296,20 @@ class JobCall(Call):
             self.drop()
         elif job.error is not None:
             self.refuse(job.error)
-        elif self._save_to is None:
+        elif not self._save_to:
             super().answer(job.result)
         else:
             self._fetch(job, self._save_to)
 
-    def _fetch(self, job: Job, path: Path) -> None:
+    def _fetch(self, job: Job, path: str) -> None:
         self._feed.job_changed.disconnect(self._follow)
         self._feed.jobs_listed.disconnect(self._look)
         self._result = job.result
-        fetching = self._feed.fetch_file(job.files[0].id, path)
+        fetching = self._feed.download(job.files[0].id, path)
         fetching.progressed.connect(self.progressed)
         fetching.done.connect(self._fetched)
         fetching.failed.connect(self.refuse)
+        fetching.dropped.connect(self.drop)
 
     def _fetched(self) -> None:
         super().answer(self._result)
@@ -303,9 +317,6 @@ class JobCall(Call):
 
 Carry = Callable[[Call, dict[str, Any]], None]
 """Takes a call and its parameters to the runner, and its answer back into the call."""
-
-FETCH_FILE, BRING_FILE = "fetch a file", "bring a file"
-"""What `Carry` is given besides commands: `file` and `path`, or `path` alone."""
 
 _MOST_EVENTS = 500
 _MOST_JOBS = 100
@@ -350,6 +361,7 @@ class Feed(QObject):
         queue_changed: With the runs that wait, `list[QueuedRun]`.
         job_changed: With the `Job`.
         jobs_listed: What `jobs` holds is all of them.
+        transfer_began: A file is on its way; with its `Call`.
         asked: A command was sent; with its name.
         not_agreed: A command was refused because of what it would execute, which a stranger may have named;
             with its name, its parameters and the `ApiError`.
@@ -370,6 +382,7 @@ class Feed(QObject):
     queue_changed = Signal(object)
     job_changed = Signal(object)
     jobs_listed = Signal()
+    transfer_began = Signal(object)
     asked = Signal(str)
     not_agreed = Signal(str, dict, object)
     answered_late = Signal(str)
@@ -382,6 +395,7 @@ class Feed(QObject):
         self.hello: Hello | None = None
         self.events: list[Event] = []
         self.jobs: dict[str, Job] = {}  # those that go on and the last ones, by their ids, oldest first
+        self.transfers: list[Call] = []  # files on their way, and some that were
         self.last_data: float | None = None
         # The last message that was taken: a feed that begins behind it has neither gap nor double.
         self.cursor: int | None = None
@@ -396,31 +410,43 @@ class Feed(QObject):
         Without a connection it fails at once, after the caller had the time to connect to them.
         """
         timeout = usual_timeout_s(command) if timeout_s is None else timeout_s
-        return self._send(Call(command, self._server, timeout, self), params or {})
+        return self.send(Call(command, self._server, timeout, self), params or {})
 
-    def job(self, command: str, params: dict[str, Any] | None = None, save_to: Path | None = None) -> JobCall:
+    def job(self, command: str, params: dict[str, Any] | None = None, save_to: str = "") -> JobCall:
         """Send a command that is answered with its job; what becomes of that is told by the call.
 
         The file that the job makes is brought to `save_to`.
         """
         call = JobCall(command, self._server, self, save_to)
-        self._send(call, params or {})
+        self.send(call, params or {})
         return call
 
-    def fetch_file(self, file_id: str, path: Path) -> Call:
-        """Bring a file of the runner here."""
-        call = Call(FETCH_FILE, self._server, _TRANSFER_LIMIT_S, self)
-        return self._send(call, {"file": file_id, "path": path})
+    def job_with_file(self, command: str, path: str) -> JobCall:
+        """Send a command that is answered with its job, once its `file` has been brought to the runner."""
+        call = JobCall(command, self._server, self, "")
+        call.begin_with(self.upload(path))
+        return call
 
-    def bring_file(self, path: Path) -> Call:
+    def download(self, file_id: str, path: str) -> Call:
+        """Fetch a file that a job has made."""
+        return self._transfer(DOWNLOAD, {"file": file_id, "path": path})
+
+    def upload(self, path: str) -> Call:
         """Bring a file to the runner; the result is its `StoredFile`."""
-        return self._send(Call(BRING_FILE, self._server, _TRANSFER_LIMIT_S, self), {"path": path})
+        return self._transfer(UPLOAD, {"path": path})
+
+    def _transfer(self, what: str, params: dict[str, Any]) -> Call:
+        call = self.send(Call(what, self._server, _TRANSFER_LIMIT_S, self), params)
+        self.transfers = [*(one for one in self.transfers if not one.over), call]
+        self.transfer_began.emit(call)
+        return call
 
     @property
     def _server(self) -> str:
         return self.connection.server or "the server"
 
-    def _send(self, call: Call, params: dict[str, Any]) -> Call:
+    def send(self, call: Call, params: dict[str, Any]) -> Call:
+        """Send what a call is about; it tells what becomes of it."""
         self._attend(call, params)
         if self._carry is None or not self.connection.live:
             error = ApiError(

@@ -53,6 +53,7 @@ NOTHING_YET: dict[str, Answer] = {
     "history.logs": {"lines": [], "first": 1},
     "history.audit": {"entries": []},
     "checkpoint.list": {"checkpoints": []},
+    "experiments.list": {"experiments": []},
 }
 """What a server answers on which nothing was done yet."""
 
@@ -92,7 +93,7 @@ class FakeFeed(Feed):
         self.sent: list[Sent] = []
         self.answers: dict[str, Answer] = {}
 
-    def _send(self, call: Call, params: dict[str, Any]) -> Call:
+    def send(self, call: Call, params: dict[str, Any]) -> Call:
         if call.command in COMMANDS:
             COMMANDS[call.command].params.model_validate(params)
         self._attend(call, params)
@@ -202,8 +203,11 @@ class FakeShell(QObject):
     def show_page(self, name: str, **where: Any) -> None:
         self.shown.append((name, where))
 
-    def open_new_run(self, overrides: dict[str, Any] | None = None, preset: str = "") -> None:
-        self.opened.append(("new_run", {"overrides": overrides, "preset": preset}))
+    def open_new_run(
+        self, overrides: dict[str, Any] | None = None, preset: str = "", checkpoint: str = ""
+    ) -> None:
+        begins = {"checkpoint": checkpoint} if checkpoint else {"overrides": overrides, "preset": preset}
+        self.opened.append(("new_run", begins))
 
     def open_config(self) -> None:
         self.opened.append(("config", {}))

@@ -15,7 +15,7 @@ from soulsgui.config.paths import Folders
 from soulsgui.errors import NotAllowedError, ServerTimeoutError, ServerUnreachableError, SoulsGuiError
 from soulsgui.gui.client_mode.runner import ClientSide
 from soulsgui.gui.config.draft import sentence
-from soulsgui.gui.feed import BRING_FILE, FETCH_FILE, Call, Feed
+from soulsgui.gui.feed import DOWNLOAD, UPLOAD, Call, Feed
 from soulsgui.gui.loop import Tasks
 from soulsgui.gui.models.connection import Connection, ConnectionState
 from soulsgui.gui.shell.runner_link import (
@@ -254,7 +254,8 @@ class Connector(QObject):
 
     def _carry(self, call: Call, params: dict[str, Any]) -> None:
         if self._link is not None:
-            self._tasks.spawn(_answer(self._link, call, params), call.command)
+            task = self._tasks.spawn(_answer(self._link, call, params), call.command)
+            call.dropped.connect(task.cancel)
 
     def _say(
         self, state: ConnectionState, detail: str = "", phase: str = "", config: Path | None = None
@@ -299,10 +300,10 @@ def connect_client_side(side: ClientSide, folders: Folders, tasks: Tasks) -> Con
 
 async def _answer(link: RunnerLink, call: Call, params: dict[str, Any]) -> None:
     try:
-        if call.command == FETCH_FILE:
-            result = await link.fetch(params["file"], params["path"], call.progressed.emit)
-        elif call.command == BRING_FILE:
-            result = await link.bring(params["path"])
+        if call.command == DOWNLOAD:
+            result = await link.download(params["file"], Path(params["path"]), call.progressed.emit)
+        elif call.command == UPLOAD:
+            result = await link.upload(Path(params["path"]), call.progressed.emit)
         else:
             result = await link.command(call.command, params)
     except SoulsGuiError as error:

@@ -3,22 +3,29 @@
 aiohttp is imported with the first connection.
 """
 
+import asyncio
 import json
 import logging
 import subprocess
 from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 from urllib.parse import quote
 
 from pydantic import ValidationError
 
 from soulsgui.config.paths import Folders
-from soulsgui.errors import NotAllowedError, ServerTimeoutError, ServerUnreachableError, SoulsGuiError
+from soulsgui.errors import (
+    NotAllowedError,
+    ServerTimeoutError,
+    ServerUnreachableError,
+    SoulsGuiError,
+    StorageError,
+)
 from soulsgui.gui.text import size
 from soulsgui.process import own_command, parse_line
-from soulsgui.system import new_session_kwargs
+from soulsgui.system import explained, new_session_kwargs, replace
 from soulsgui.wire.api_client import COMMAND_TIMEOUT_S, CONTROL_FILE, CommandFailedError
 from soulsgui.wire.control import (
     FEED_MESSAGE,
@@ -39,7 +46,7 @@ logger = logging.getLogger(__name__)
 HELLO_TIMEOUT_S = 1.0
 _PING_EVERY_S = 10.0
 _MAX_MESSAGE_BYTES = 64 * 2**20
-_CHUNK_BYTES = 2**18
+_CHUNK_BYTES = 2**20
 _CAUSE_LINES = 8
 _TAIL_BYTES = 16 * 2**10
 
@@ -186,54 +193,61 @@ class RunnerLink:
         result = answer.get("result")
         return result if isinstance(result, dict) else {}
 
-    async def fetch(self, file_id: str, path: Path, told: Callable[[str], object]) -> dict[str, Any]:
-        """Bring a file of the runner to a path, where it appears once it is whole.
+    async def download(
+        self, file_id: str, path: Path, told: Callable[[str], object] = lambda words: None
+    ) -> dict[str, Any]:
+        """Fetch a file that a job has made; what is there under its path is replaced once it is whole.
 
         Raises:
-            SoulsGuiError: As `command`; or it can't be written there.
+            CommandFailedError: There is no such file (any more).
+            StorageError: It can't be written here.
+            ServerUnreachableError, NotAllowedError: As `command`.
         """
         import aiohttp
 
-        part = path.with_name(f"{path.name}.part")
+        aside = path.with_name(f".{path.name}.new")
         url = f"{self.control.url}{PREFIX}/files/{quote(file_id, safe='')}"
         try:
             async with self._opened().get(url, timeout=_transfer_timeout()) as response:
                 if response.status >= 400:
                     raise _refusal(response.status, await response.json())
-                with part.open("wb") as file:
+                with aside.open("wb") as file:
                     async for chunk in response.content.iter_chunked(_CHUNK_BYTES):
-                        file.write(chunk)
+                        await asyncio.to_thread(file.write, chunk)
                         told(f"{size(file.tell())} of {size(response.content_length)} are here")
-                part.replace(path)
-        except (aiohttp.ClientError, TimeoutError) as error:
+            await asyncio.to_thread(replace, aside, path)
+        except (aiohttp.ClientError, TimeoutError, ValueError) as error:
             raise _unreachable(self.control, error) from error
         except OSError as error:
-            why = error.strerror or error
-            raise SoulsGuiError(f"{path} can't be written: {why}.", "Choose another place.") from error
+            what = f"{path} can't be written: {explained(error)[0]}"
+            raise StorageError(what, "Choose another place.") from error
         finally:
-            part.unlink(missing_ok=True)
+            aside.unlink(missing_ok=True)
         return {}
 
-    async def bring(self, path: Path) -> dict[str, Any]:
+    async def upload(self, path: Path, told: Callable[[str], object] = lambda words: None) -> dict[str, Any]:
         """Bring a file to the runner and return its `StoredFile` as plain data.
 
         Raises:
-            SoulsGuiError: As `command`; or it can't be read.
+            CommandFailedError: It has no room for it.
+            StorageError: It can't be read.
+            ServerUnreachableError, NotAllowedError: As `command`.
         """
         import aiohttp
 
         url = f"{self.control.url}{PREFIX}/files"
         try:
             with path.open("rb") as file:
-                async with self._opened().post(url, data=file, timeout=_transfer_timeout()) as response:
+                parts = _parts_of(file, path.stat().st_size, told)
+                async with self._opened().post(url, data=parts, timeout=_transfer_timeout()) as response:
                     answer: dict[str, Any] = await response.json()
                     if response.status >= 400:
                         raise _refusal(response.status, answer)
-        except (aiohttp.ClientError, TimeoutError) as error:
+        except (aiohttp.ClientError, TimeoutError, ValueError) as error:
             raise _unreachable(self.control, error) from error
         except OSError as error:
-            why = error.strerror or error
-            raise SoulsGuiError(f"{path} can't be read: {why}.", "Choose another file.") from error
+            what = f"{path} can't be read: {explained(error)[0]}"
+            raise StorageError(what, "Choose another file.") from error
         return answer
 
     async def follow(self, cursor: int | None) -> AsyncGenerator[FeedMessage]:
@@ -276,6 +290,12 @@ class RunnerLink:
             headers = {"Authorization": f"Bearer {self.control.token}", "User-Agent": "SoulsGUI window"}
             self._session = aiohttp.ClientSession(headers=headers, trust_env=False)
         return self._session
+
+
+async def _parts_of(file: BinaryIO, whole: int, told: Callable[[str], object]) -> AsyncGenerator[bytes]:
+    while part := await asyncio.to_thread(file.read, _CHUNK_BYTES):
+        yield part
+        told(f"{size(file.tell())} of {size(whole)} are there")
 
 
 def _transfer_timeout() -> "ClientTimeout":

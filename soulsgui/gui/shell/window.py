@@ -271,17 +271,23 @@ class MainWindow(QMainWindow):
 
         self.pages.ask("may_leave", go_on)
 
-    def open_new_run(self, overrides: Mapping[str, Any] | None = None, preset: str = "") -> None:
+    def open_new_run(
+        self, overrides: Mapping[str, Any] | None = None, preset: str = "", checkpoint: str = ""
+    ) -> None:
         """Open the dialog that begins a run, after the page that is shown was asked for unsaved changes."""
         from soulsgui.gui.config.new_run import NewRunDialog
 
         def go_on(begin: bool) -> None:
             if begin:
-                dialog = NewRunDialog(self._feed, overrides, preset, self)
-                dialog.started.connect(self._show_overview)
+                dialog = NewRunDialog(self._feed, overrides, preset, checkpoint, self)
+                dialog.started.connect(self._begun)
                 dialog.open()
 
         self.pages.ask("before_run", go_on)
+
+    def _begun(self, result: dict[str, Any]) -> None:
+        """Show the run that was begun; one that waits stands among the runs."""
+        self.show_page(OVERVIEW if result["run_id"] else RUNS)
 
     def open_config(self) -> None:
         """Open the editor of the configuration as a dialog; where no server can start for it, mend that."""

@@ -6,7 +6,7 @@ from PySide6.QtCore import QAbstractItemModel, QByteArray, QEvent, QModelIndex, 
 from PySide6.QtGui import QAction, QContextMenuEvent, QGuiApplication, QKeyEvent, QKeySequence, QResizeEvent
 from PySide6.QtWidgets import QAbstractButton, QAbstractItemView, QHeaderView, QMenu, QTableView, QWidget
 
-from soulsgui.gui.icons import dress, icon_name
+from soulsgui.gui.icons import dress
 from soulsgui.gui.models.records import NamedRows
 
 Deed = QAbstractButton | QAction
@@ -146,7 +146,7 @@ class Table(QTableView):
                 menu.addAction(deed)
             elif not deed.isHidden():
                 entry = menu.addAction(deed.accessibleName() or deed.text())
-                dress(entry, icon_name(deed))
+                entry.setIcon(deed.icon())
                 entry.setEnabled(deed.isEnabled())
                 entry.setToolTip(deed.toolTip())
                 # The button stays; the menu is gone when the answer comes.
