@@ -401,14 +401,15 @@ class RunDetails(QWidget):
     def _ask_export(self) -> None:
         if self._run is None:
             return
-        write = partial(self._export, self._run.id)
+        write = partial(self.export_to, self._run.id)
         dialog = FittingFileDialog("Export the run", write, self, QFileDialog.AcceptMode.AcceptSave)
         dialog.setDefaultSuffix(SUFFIX.removeprefix("."))
         dialog.setNameFilter(f"Runs (*{SUFFIX})")
         dialog.selectFile(f"{self._run.id}{SUFFIX}")
         dialog.open()
 
-    def _export(self, run: str, path: str) -> None:
+    def export_to(self, run: str, path: str) -> None:
+        """Write a run into a file of this computer."""
         call = self._feed.job("runs.export", {"run": run}, path)
         carry_out(self._shell, call, partial(self._exported, path))
 
