@@ -44,10 +44,19 @@ from soulsgui.gui.theme import Theme
 from soulsgui.gui.throttle import Throttle
 from soulsgui.gui.widgets.agree import run_dialog
 from soulsgui.gui.widgets.inputs import FilterEdit
+from soulsgui.gui.widgets.job_strip import JobStrip
 from soulsgui.gui.widgets.labels import ElidedLabel, IconLabel, keep_place
 from soulsgui.gui.widgets.message_bar import Banner, MessageBar, Notice
 from soulsgui.installing import can_train
-from soulsgui.wire.control import ApiError, CheckpointInfo, Event, RunStatus, RunSummary, Status
+from soulsgui.wire.control import (
+    COMMANDS,
+    ApiError,
+    CheckpointInfo,
+    Event,
+    RunStatus,
+    RunSummary,
+    Status,
+)
 from soulsgui.wire.invitation import Invitation
 
 if TYPE_CHECKING:
@@ -175,6 +184,9 @@ class MainWindow(QMainWindow):
         self.setCentralWidget(inside)
         self.status_line = StatusLine(self)
         self.statusBar().addWidget(self.status_line, 1)
+        self.jobs = JobStrip(self._feed, self)
+        self.jobs.problem.connect(self._refused)
+        self.statusBar().addPermanentWidget(self.jobs)
         self.statusBar().setSizeGripEnabled(False)
         self._status = Throttle(self, self._show_status, _STATUS_EVERY_MS)
 
@@ -219,7 +231,8 @@ class MainWindow(QMainWindow):
         asks = error.asks
         assert asks is not None
         trusting = params | {"trust": asks.digest}
-        dialog = run_dialog(asks, lambda: self._feed.call(command, trusting), self)
+        send = self._feed.job if COMMANDS[command].job else self._feed.call
+        dialog = run_dialog(asks, lambda: send(command, trusting), self)
         dialog.accepted.connect(partial(self.settle, error.message))
         dialog.open()
 
@@ -266,17 +279,23 @@ class MainWindow(QMainWindow):
 
         self.pages.ask("may_leave", go_on)
 
-    def open_new_run(self, overrides: Mapping[str, Any] | None = None, preset: str = "") -> None:
+    def open_new_run(
+        self, overrides: Mapping[str, Any] | None = None, preset: str = "", checkpoint: str = ""
+    ) -> None:
         """Open the dialog that begins a run, after the page that is shown was asked for unsaved changes."""
         from soulsgui.gui.config.new_run import NewRunDialog
 
         def go_on(begin: bool) -> None:
             if begin:
-                dialog = NewRunDialog(self._feed, overrides, preset, self)
-                dialog.started.connect(self._show_overview)
+                dialog = NewRunDialog(self._feed, overrides, preset, checkpoint, self)
+                dialog.started.connect(self._begun)
                 dialog.open()
 
         self.pages.ask("before_run", go_on)
+
+    def _begun(self, result: dict[str, Any]) -> None:
+        """Show the run that was begun; one that waits stands among the runs."""
+        self.show_page(OVERVIEW if result["run_id"] else RUNS)
 
     def open_player(self, run: RunStatus | RunSummary, checkpoint: str = "") -> None:
         """Open the window in which weights of a run are watched, in place of the one that is open."""
