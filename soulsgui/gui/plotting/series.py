@@ -175,15 +175,23 @@ class _Part(NamedTuple):
 class Series:
     """The rows of one metric of one run: the whole run in buckets, a part of it in finer ones, live rows.
 
+    With a client only those of the episodes that it played.
+
     Live rows may arrive before and after the answer to the query. Row numbers decide what is old and what is
     new, so that nothing is drawn twice or missed.
     """
 
     def __init__(
-        self, run_id: str, metric: str = RETURN, axis: Axis = Axis.EPISODE, weight: float = 0.95
+        self,
+        run_id: str,
+        metric: str = RETURN,
+        axis: Axis = Axis.EPISODE,
+        weight: float = 0.95,
+        client: str = "",
     ) -> None:
         self.run_id = run_id
         self.metric = metric
+        self.client = client
         self._axis = axis
         self._weight = weight
         self._part: _Part | None = None
@@ -227,20 +235,22 @@ class Series:
             self._starts[row.attempt] = attempt_start(row)
             self._drawn = None
         elif isinstance(row, EpisodeRows) and self.of_episodes:
-            self._append_episodes(from_episodes(row, self.metric))
+            self._append_episodes(from_episodes(row, self.metric), row.client)
         elif isinstance(row, UpdateRow) and not self.of_episodes:
             found = from_update(row, self.metric)
             if found is not None and (row.attempt, row.update) > self._last:
                 self._last = (row.attempt, row.update)
                 self._take(found)
 
-    def _append_episodes(self, rows: CurveRows) -> None:
+    def _append_episodes(self, rows: CurveRows, clients: Sequence[str]) -> None:
         new = rows.row > self._last[1]
         if not new.any():
             return
         newest = int(rows.row.max())
         self.missed_rows |= self._loaded and newest - self._last[1] != int(new.sum())
         self._last = (0, newest)
+        if self.client:
+            new &= np.asarray(clients) == self.client
         self._take(rows.where(new))
 
     def _take(self, rows: CurveRows) -> None:

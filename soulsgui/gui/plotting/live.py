@@ -74,12 +74,12 @@ class LiveCurve(QObject):
         self._newest: dict[str, Update] = {}
         self._begin("", RETURN)
 
-    def follow(self, run: str, metric: str) -> None:
-        """Draw a metric of a run; nothing happens when it is drawn already."""
-        if (run, metric) != (self.series.run_id, self.series.metric):
+    def follow(self, run: str, metric: str, client: str = "") -> None:
+        """Draw a metric of a run, or of one client in it; nothing happens when it is drawn already."""
+        if (run, metric, client) != (self.series.run_id, self.series.metric, self.series.client):
             if run != self.series.run_id:
                 self.metrics, self._attempts, self._newest = [], {}, {}
-            self._begin(run, metric)
+            self._begin(run, metric, client)
 
     def renew(self) -> None:
         """Ask for the history again: what came live may have gaps."""
@@ -113,8 +113,8 @@ class LiveCurve(QObject):
         """Whether the history came."""
         return self._stored is not None
 
-    def _begin(self, run: str, metric: str) -> None:
-        self.series = Series(run, metric, axis=self._axis, weight=self._weight)
+    def _begin(self, run: str, metric: str, client: str = "") -> None:
+        self.series = Series(run, metric, axis=self._axis, weight=self._weight, client=client)
         self.attempts = []
         self._stored: Update | None = None
         self.finer.forget()
@@ -143,6 +143,7 @@ class LiveCurve(QObject):
         asked = HistoryQueryParams(
             run=series.run_id,
             metric=series.metric,
+            client=series.client,
             x=series.axis.value,
             start=start,
             end=end,
