@@ -229,7 +229,7 @@ class PlotSection(QWidget):
 
     def _show_marks(self) -> None:
         if self.host.plot is not None:
-            self.host.plot.show_marks(self.marks.marks)
+            self.host.plot.show_marks(self.curve.series.placed(self.marks.marks))
 
     def _show_goal(self) -> None:
         if self.host.plot is not None:

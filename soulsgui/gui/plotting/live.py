@@ -17,7 +17,15 @@ from soulsgui.gui.feed import Call, Feed, Fetch
 from soulsgui.gui.plotting.rows import RETURN, Axis
 from soulsgui.gui.plotting.series import Series
 from soulsgui.wire.control import History, HistoryQueryParams
-from soulsgui.wire.messages.metrics import AttemptRow, AttemptStart, EpisodeRows, Row, UpdateRow
+from soulsgui.wire.messages.metrics import (
+    RESOURCE_PREFIX,
+    AttemptRow,
+    AttemptStart,
+    EpisodeRows,
+    ResourceRow,
+    Row,
+    UpdateRow,
+)
 
 _ASK_EVERY_MS = 400
 _FIRST_RETRY_MS = 500
@@ -91,7 +99,8 @@ class LiveCurve(QObject):
         self._axis = axis
         self.series.show_along(axis)
         self.finer.forget()
-        if self.series.in_buckets or not self.is_loaded:
+        needs_updates = axis is Axis.UPDATE and self.series.of_episodes
+        if self.series.in_buckets or not self.is_loaded or needs_updates:
             # Buckets that are drawn, or on their way, are of equal width along the other axis.
             self.renew()
 
@@ -144,7 +153,7 @@ class LiveCurve(QObject):
             run=series.run_id,
             metric=series.metric,
             client=series.client,
-            x=series.axis.value,
+            x=series.axis.stored,
             start=start,
             end=end,
             missing_ok=True,  # the choice may be one that was made for another run
@@ -156,7 +165,7 @@ class LiveCurve(QObject):
         if part is None:
             return None
         self._part = part
-        return self._query(*part)
+        return self._query(*self.series.stored_range(*part))
 
     def _take_finer(self, result: dict[str, Any]) -> None:
         self.series.refine(History.model_validate(result), *self._part)
@@ -212,7 +221,11 @@ class LiveCurve(QObject):
         if isinstance(row, UpdateRow):
             self._newest |= dict.fromkeys(row.values, (row.attempt, row.update))
             self._learn_metrics(row)
-            return not self.series.of_episodes and self.series.metric in row.values
+            if self.series.of_episodes:
+                return self.series.axis is Axis.UPDATE
+            return self.series.metric in row.values
+        if isinstance(row, ResourceRow):
+            return self.series.metric in row.values
         if isinstance(row, AttemptRow):
             self._attempts[row.attempt] = row
             return True
@@ -237,7 +250,9 @@ class LiveCurve(QObject):
                 self.renew()
 
     def _look_for_gap(self) -> None:
-        if self.series.of_episodes:
+        if self.series.metric.startswith(RESOURCE_PREFIX):
+            self.complete = True
+        elif self.series.of_episodes:
             self.complete = not self.series.missed_rows
             if not self.complete:
                 # Stored before they were sent: whatever is missing is in the next answer.

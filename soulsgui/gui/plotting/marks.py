@@ -1,12 +1,30 @@
 """The moments of a run that stand as lines on its curves."""
 
-from collections.abc import Iterable
+import math
+from collections.abc import Collection, Iterable
 
 from soulsgui.gui import text
 from soulsgui.gui.plotting.rows import Mark, attempt_start
 from soulsgui.gui.runs.models import kind_look
-from soulsgui.wire.control import CheckpointInfo
+from soulsgui.wire.control import CheckpointInfo, Event, History
+from soulsgui.wire.messages.live import LiveChange
 from soulsgui.wire.messages.metrics import AttemptRow, AttemptStart, CheckpointRow, Row
+
+CHECKPOINTS, RESUMES, CHANGES, TROUBLE, EVALUATIONS = (
+    "checkpoints",
+    "resumes",
+    "changes",
+    "trouble",
+    "evaluations",
+)
+MARK_KINDS = {
+    CHECKPOINTS: "Checkpoints",
+    RESUMES: "Resumes",
+    CHANGES: "Changed settings",
+    TROUBLE: "Crashes and warnings",
+    EVALUATIONS: "Evaluations",
+}
+"""What may be marked, as it is offered."""
 
 _MANUAL = "manual"
 
@@ -21,6 +39,7 @@ class RunMarks:
     def __init__(self) -> None:
         self._saved: dict[str, Mark] = {}
         self._attempts: dict[int, AttemptStart] = {}
+        self._told: dict[str, list[Mark]] = {}
 
     def take_list(self, checkpoints: Iterable[CheckpointInfo]) -> None:
         """Take the list of all checkpoints."""
@@ -31,6 +50,26 @@ class RunMarks:
     def take_attempts(self, attempts: Iterable[AttemptStart]) -> None:
         """Take the beginnings of attempts."""
         self._attempts |= {start.attempt: start for start in attempts}
+
+    def take_changes(self, changes: Iterable[LiveChange]) -> None:
+        """Take the settings that were changed while the run went on."""
+        self._told[CHANGES] = [
+            Mark(math.nan, one.env_steps, one.time, ", ".join(_change_words(one)), one.update)
+            for one in changes
+        ]
+
+    def take_events(self, events: Iterable[Event]) -> None:
+        """Take the events of the run: what went wrong is marked."""
+        wrong = [event for event in events if event.level != "info"]
+        self._told[TROUBLE] = [Mark(math.nan, math.nan, one.time, one.what) for one in wrong]
+
+    def take_evaluations(self, history: History) -> None:
+        """Take the returns of its evaluations."""
+        columns = history.episode, history.env_steps, history.time, history.row, history.value
+        self._told[EVALUATIONS] = [
+            Mark(episode, env_steps, time, f"Evaluation: {text.value(value)}", update)
+            for episode, env_steps, time, update, value in zip(*columns, strict=True)
+        ]
 
     def take_rows(self, rows: Iterable[Row], run: str) -> bool:
         """Take live rows of a run, and return whether one of them was a moment to be marked."""
@@ -47,20 +86,31 @@ class RunMarks:
 
     def _save(self, kind: str, path: str, update: int, episodes: int, env_steps: int, time: float) -> None:
         word = "Quicksave" if kind == _MANUAL else f"{kind_look(kind).word} checkpoint"
-        mark = Mark(episodes, env_steps, time, f"{word}, update {text.count(update)}")
+        mark = Mark(episodes, env_steps, time, f"{word}, update {text.count(update)}", update)
         self._saved[path if kind == _MANUAL else kind] = mark
 
     @property
     def marks(self) -> list[Mark]:
-        """The lines to be drawn, in the order of time."""
+        """The lines of checkpoints and resumes, in the order of time."""
+        return self.of((CHECKPOINTS, RESUMES))
+
+    def of(self, kinds: Collection[str]) -> list[Mark]:
+        """Return the lines of some kinds, in the order of time."""
         resumed = [
             Mark(
                 start.episodes,
                 start.env_steps,
                 start.time,
                 f"Attempt {start.attempt} from update {text.count(start.update)}",
+                start.update,
             )
             for start in self._attempts.values()
             if start.attempt > min(self._attempts)
         ]
-        return sorted([*self._saved.values(), *resumed], key=lambda mark: mark.time)
+        found = self._told | {CHECKPOINTS: list(self._saved.values()), RESUMES: resumed}
+        chosen = [mark for kind in kinds for mark in found.get(kind, [])]
+        return sorted(chosen, key=lambda mark: mark.time)
+
+
+def _change_words(change: LiveChange) -> Iterable[str]:
+    return (f"{key} {change.before.get(key)} → {value}" for key, value in change.after.items())
