@@ -1,18 +1,22 @@
 """One metric of several runs: a plot with its heading, whose curves come and go."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from PySide6.QtCore import Signal
+from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QWidget
 
 from soulsgui.gui.feed import Feed
 from soulsgui.gui.plotting.controls import metric_title
 from soulsgui.gui.plotting.live import LiveCurve
+from soulsgui.gui.plotting.series import Series
 from soulsgui.gui.plotting.view import CurvesView
 from soulsgui.gui.widgets.boxes import NO_MARGINS, column, row
-from soulsgui.gui.widgets.labels import Heading, Label, muted
+from soulsgui.gui.widgets.labels import ElidedLabel, Heading, muted
 from soulsgui.wire.messages.metrics import EVALUATION_PREFIX
+
+if TYPE_CHECKING:
+    from soulsgui.gui.plotting.plot import Plot
 
 _LEAST_LINES = 13
 
@@ -42,9 +46,12 @@ class PlotCell(QWidget):
         self.title = metric_title(metric)
         self._shown: list[tuple[LiveCurve, Shown]] = []
         self._arranging = False
+        self.of_episodes = Series("", metric).of_episodes
         self.view = CurvesView(feed, self, x_title=False)
-        self._note = muted(Label(parent=self))
-        head = row(Heading(self.title, 0, self), None, self._note, margins=(4, 0, 4, 0))
+        self._measured = self._loading = ""
+        self._note = muted(ElidedLabel("", self))
+        self._note.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
+        head = row(Heading(self.title, 0, self), (self._note, 1), margins=(4, 0, 4, 0))
         column(head, (self.view, 1), on=self, margins=NO_MARGINS, gap_px=2)
         self.setMinimumHeight(_LEAST_LINES * self.fontMetrics().height())
         self.view.replaced.connect(self._draw)
@@ -90,8 +97,15 @@ class PlotCell(QWidget):
             words = "None of these runs has rows of this metric."
         self.view.host.plot.show_empty_text(words)
 
-    def _plot_ready(self, plot: object) -> None:
+    def _plot_ready(self, plot: "Plot") -> None:
+        plot.setAccessibleName(self.title)
+        # It measures after each picture.
+        plot.measured.connect(self._measure)
         self._draw()
+
+    def _measure(self, words: str) -> None:
+        self._measured = words
+        self._say_note()
 
     def _draw(self) -> None:
         if not self._arranging:
@@ -99,10 +113,17 @@ class PlotCell(QWidget):
             self.say_empty()
 
     def _loaded(self) -> None:
+        self.of_episodes |= any(curve.series.of_episodes for curve, _ in self._shown)
         self.say_empty()
         self.learned.emit()
 
     def _take_note(self, words: str) -> None:
+        self._loading = words
+        self._say_note()
+
+    def _say_note(self) -> None:
         plot = self.view.host.plot
         hidden = plot is not None and plot.hides_all
-        self._note.setText("Nothing is above 0: choose symlog" if hidden and not words else words)
+        words = self._loading or ("Nothing is above 0: choose symlog" if hidden else self._measured)
+        if words != self._note.text():
+            self._note.setText(words)

@@ -1,12 +1,23 @@
 """The page of plots: the runs and the metrics to choose from, and a plot for each metric."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from PySide6.QtCore import Qt
-from PySide6.QtGui import QHideEvent, QResizeEvent, QShowEvent
-from PySide6.QtWidgets import QFrame, QGridLayout, QScrollArea, QSplitter, QStackedLayout, QWidget
+from PySide6.QtCore import QDir, Qt
+from PySide6.QtGui import QGuiApplication, QHideEvent, QResizeEvent, QShowEvent
+from PySide6.QtWidgets import (
+    QFileDialog,
+    QFrame,
+    QGridLayout,
+    QInputDialog,
+    QScrollArea,
+    QSplitter,
+    QStackedLayout,
+    QWidget,
+)
 
 from soulsgui.gui import text
 from soulsgui.gui.feed import Feed, Fetch
@@ -15,21 +26,29 @@ from soulsgui.gui.models.connection import why_not
 from soulsgui.gui.models.rules import algorithm_title, run_title
 from soulsgui.gui.plots.cell import PlotCell, Shown
 from soulsgui.gui.plots.choices import Choice, Choices
+from soulsgui.gui.plots.controls import PlotsControls
 from soulsgui.gui.plots.layout import (
     PlotLayout,
     give_colour,
     keep_colours,
     keep_layout,
+    keep_layouts,
     kept_colours,
     kept_layout,
+    named_layouts,
 )
-from soulsgui.gui.plotting.controls import CurveControls, metric_order, metric_title
+from soulsgui.gui.plots.moments import Moments
+from soulsgui.gui.plotting.controls import metric_order, metric_title
+from soulsgui.gui.plotting.export import as_csv, as_svg
+from soulsgui.gui.plotting.rows import Mark
 from soulsgui.gui.shell import Shell, notify_problem
 from soulsgui.gui.shell.pages import PLOTS
 from soulsgui.gui.states import run_look
 from soulsgui.gui.throttle import Throttle
-from soulsgui.gui.widgets.boxes import NO_MARGINS, column
+from soulsgui.gui.widgets.boxes import NO_MARGINS, column, flow
+from soulsgui.gui.widgets.dialog import FittingFileDialog
 from soulsgui.gui.widgets.empty_state import EmptyState
+from soulsgui.gui.widgets.fitting_button import FittingButton
 from soulsgui.wire.control import RunStatus, RunSummary
 
 if TYPE_CHECKING:
@@ -39,7 +58,10 @@ _MOST_CURVES = 20
 _MOST_PLOTS = 12
 _COLUMN_CHARACTERS = 70
 _CHOICES_CHARACTERS = 30
+_MOST_MARKS = 300
+_MOST_CHARACTERS = 60
 _TOGETHER_MS = 250
+_SUFFIXES = {"csv": "Tables (*.csv)", "png": "Pictures (*.png)", "svg": "Drawings (*.svg)"}
 
 
 class PlotsPage(QWidget):
@@ -56,9 +78,14 @@ class PlotsPage(QWidget):
         self._runs: dict[str, RunSummary] = {}
         self._listed = False
         self._known: set[str] = set()
+        self._clients: dict[str, list[str]] = {}
+        self._client_colours: dict[str, int] = {}
+        self._too_many = 0  # curves that one plot would have
         self.cells: dict[str, PlotCell] = {}
         self._build()
+        self.moments = Moments(feed, self)
         self._redraw = Throttle(self, self._draw_all, _TOGETHER_MS)
+        self._mark = Throttle(self, self._show_marks, _TOGETHER_MS)
         self._list = Fetch(
             self, partial(feed.ask, "runs.list"), came=self._take_runs, failed=partial(notify_problem, shell)
         )
@@ -72,7 +99,13 @@ class PlotsPage(QWidget):
         self.runs = Choices("Runs", "Search names, environments, algorithms", self)
         self.metrics = Choices("Metrics", "Search metrics", self)
         self.landing = self.runs.list
-        self.controls = CurveControls(self._shell.settings(), PLOTS, self)
+        self.controls = PlotsControls(self._shell.settings(), self)
+        self.pin = FittingButton("Pin", "pin", self)
+        self.pin.setCheckable(True)
+        self.pin.explain("Keep the run at the top of the list, and drawn by “Only this”")
+        self.only = FittingButton("Only this", "filter", self)
+        self.only.explain("Draw no other run but this one and the pinned ones")
+        self.runs.column.addLayout(flow(self.pin, self.only, gap_px=6))
         self._lists = QSplitter(Qt.Orientation.Vertical, self)
         self._lists.setObjectName("plotsLists")
         self._lists.setChildrenCollapsible(False)
@@ -115,6 +148,16 @@ class PlotsPage(QWidget):
         self.controls.smoothed.connect(self._smooth)
         self.controls.follow.toggled.connect(self._follow)
         self.controls.fit.clicked.connect(self._fit)
+        self.controls.changed.connect(lambda what: self._change(**what))
+        self.controls.cursors_wanted.connect(self._show_cursors)
+        self.controls.export_wanted.connect(self._export)
+        self.controls.save_wanted.connect(self._ask_name)
+        self.controls.layout_wanted.connect(self._show_named)
+        self.controls.remove_wanted.connect(self._remove_named)
+        self.runs.current_changed.connect(self._show_pin)
+        self.pin.clicked.connect(self._pin)
+        self.only.clicked.connect(self._show_only)
+        self.moments.changed.connect(self._mark.request)
 
     def show_where(self, metric: str = "", run: str = "", **_: Any) -> None:
         """Draw a metric of a run, beside what is drawn already."""
@@ -125,6 +168,7 @@ class PlotsPage(QWidget):
     def refresh(self) -> None:
         """Ask for the list of runs and for what is drawn again."""
         self._list.request()
+        self.moments.renew()
         for cell in self.cells.values():
             cell.view.renew()
 
@@ -167,7 +211,8 @@ class PlotsPage(QWidget):
         """Draw what the layout says."""
         self._stack.setCurrentIndex(1 if self._listed and not self._runs else 0)
         self._say_empty()
-        shown = self._shown_curves()
+        self._give_colours()
+        self.controls.show_layout(self._layout, named_layouts(self._shell.settings()))
         self.runs.show_choices([self._choice_of(run) for run in self._runs.values()])
         self.runs.tick(self.shown_runs)
         self._offer_metrics()
@@ -180,18 +225,57 @@ class PlotsPage(QWidget):
             if metric not in self.cells:
                 self.cells[metric] = self._make_cell(metric)
         self.cells = {metric: self.cells[metric] for metric in self._layout.metrics[:_MOST_PLOTS]}
+        self._too_many = 0
         for cell in self.cells.values():
-            cell.show_curves(shown)
+            cell.show_curves(self._curves_of(cell))
+        self._say_limits()
+        for plot in self.plots:
+            self._dress(plot)
+        self.moments.show(self.shown_runs[:_MOST_CURVES], self._layout.marks)
+        self._mark.request()
         self._place_cells()
+        self._show_pin()
 
-    def _shown_curves(self) -> list[Shown]:
-        shown: list[Shown] = []
-        for run in self.shown_runs[:_MOST_CURVES]:
-            if run not in self._colours:
-                self._colours[run] = give_colour(run, self._colours, [one.run for one in shown])
-                keep_colours(self._shell.settings(), self._colours)
-            shown.append(Shown(run, "", self._title(run), self._colours[run]))
-        return shown
+    def _say_limits(self) -> None:
+        said = []
+        if self._too_many > _MOST_CURVES:
+            said.append(f"{_MOST_CURVES} of {self._too_many:,} curves")
+        if len(self._layout.metrics) > _MOST_PLOTS:
+            said.append(f"{_MOST_PLOTS} of {len(self._layout.metrics)} metrics")
+        self.controls.note(f"Drawn: {' and '.join(said)}" if said else "")
+
+    def _dress(self, plot: "Plot") -> None:
+        """Draw y and the newest part of x as the layout says."""
+        plot.show_scale(self._layout.scale)
+        if plot.last != self._layout.last:
+            plot.show_last(self._layout.last)
+
+    def _give_colours(self) -> None:
+        shown = self.shown_runs[:_MOST_CURVES]
+        for place, run in enumerate(shown):
+            # Those that were drawn before keep theirs.
+            beside = shown[:place] if run in self._colours else shown
+            self._colours[run] = give_colour(run, self._colours, beside)
+        keep_colours(self._shell.settings(), self._colours)
+
+    def _curves_of(self, cell: PlotCell) -> list[Shown]:
+        """Return what a plot is to draw: a curve for each run, or for each of its clients."""
+        found: list[Shown] = []
+        for run in self.shown_runs:
+            clients = self._clients.get(run, []) if self._layout.each_client and cell.of_episodes else []
+            for client in clients:
+                found.append(self._client_curve(run, client, found))
+            if not clients:
+                found.append(Shown(run, "", self._title(run), self._colours.get(run, 0)))
+        self._too_many = max(self._too_many, len(found))
+        return found[:_MOST_CURVES]
+
+    def _client_curve(self, run: str, client: str, beside: list[Shown]) -> Shown:
+        name, others = f"{run}/{client}", [f"{one.run}/{one.client}" for one in beside]
+        colours = self._client_colours
+        colours[name] = give_colour(name, colours, others)
+        alone = len(self.shown_runs) == 1
+        return Shown(run, client, client if alone else f"{self._title(run)} · {client}", colours[name])
 
     def _title(self, run: str) -> str:
         status = self._feed.status.run
@@ -203,7 +287,8 @@ class PlotsPage(QWidget):
         tip = " · ".join(word for word in words if word)
         if run.best_mean_return is not None:
             tip += f"\nBest mean return {text.value(run.best_mean_return)}"
-        return Choice(run.id, run_title(run), tip, self._colours.get(run.id, 0))
+        pinned = run.id in self._layout.pinned
+        return Choice(run.id, run_title(run), tip, self._colours.get(run.id, 0), pinned)
 
     def _offer_metrics(self) -> None:
         offered = metric_order([*self._known, *self._layout.metrics])
@@ -227,6 +312,10 @@ class PlotsPage(QWidget):
         plot.follow_changed.connect(self.controls.follow.setChecked)
         plot.moved.connect(self._moved)
         plot.pointed.connect(self._pointed)
+        plot.dragged.connect(self._dragged)
+        self._dress(plot)
+        self._show_cursors()
+        self._mark.request()
 
     @property
     def plots(self) -> list["Plot"]:
@@ -241,6 +330,16 @@ class PlotsPage(QWidget):
 
     def _pointed(self, x: float | None) -> None:
         self._each(lambda plot: plot.move_crosshair(x))
+
+    def _dragged(self, first: float, second: float) -> None:
+        self._each(lambda plot: plot.show_cursors((first, second)))
+
+    def _show_cursors(self) -> None:
+        """Show the cursors in all plots, at the same places, or in none."""
+        for plot in self.plots:
+            left, right = self.plots[0].x_view()
+            third = (right - left) / 3
+            plot.show_cursors((left + third, right - third) if self.controls.cursors.isChecked() else None)
 
     def _each(self, act: Callable[["Plot"], object]) -> None:
         """Do something with all plots but the one that asked for it."""
@@ -257,6 +356,8 @@ class PlotsPage(QWidget):
             plot.fit()
 
     def _show_along(self) -> None:
+        self.controls.cursors.setChecked(False)
+        self._mark.request()
         for cell in self.cells.values():
             cell.view.show_along(self.controls.chosen_axis)
 
@@ -275,6 +376,106 @@ class PlotsPage(QWidget):
         if not found <= self._known:
             self._known |= found
             self._offer_metrics()
+        for curve in curves:
+            self.moments.take_attempts(curve.series.run_id, curve.attempts)
+        self._mark.request()
+        clients = self._clients | {curve.series.run_id: curve.clients for curve in curves if curve.is_loaded}
+        if clients != self._clients:
+            self._clients = clients
+            if self._layout.each_client:
+                self._arrange()
+
+    def _show_marks(self) -> None:
+        runs = self.shown_runs[:_MOST_CURVES]
+        for cell in self.cells.values():
+            plot = cell.view.host.plot
+            series = {curve.series.run_id: curve.series for curve, _ in cell.curves}
+            marks: list[Mark] = []
+            for run in (run for run in runs if run in series):
+                placed = series[run].placed(self.moments.of(run))
+                if len(runs) > 1:
+                    placed = [replace(mark, text=f"{self._title(run)}: {mark.text}") for mark in placed]
+                marks += placed
+            if plot is not None:
+                newest = sorted(marks, key=lambda mark: mark.time)[-_MOST_MARKS:]
+                plot.show_marks(newest, "a moment of the run" if len(runs) == 1 else "moments of the runs")
+
+    def _pin(self) -> None:
+        run, pinned = self.runs.current, self._layout.pinned
+        without = tuple(one for one in pinned if one != run)
+        self._change(pinned=without if run in pinned else (*pinned, run))
+
+    def _show_only(self) -> None:
+        self._change(runs=tuple(dict.fromkeys([self.runs.current, *self._layout.pinned])))
+
+    def _show_pin(self) -> None:
+        self.pin.setChecked(self.runs.current in self._layout.pinned)
+        for button in (self.pin, self.only):
+            button.setEnabled(bool(self.runs.current))
+
+    def _ask_name(self) -> None:
+        dialog = QInputDialog(self)
+        dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        dialog.setWindowTitle("Save this layout")
+        dialog.setLabelText("What it is to be called:")
+        dialog.textValueSelected.connect(self.save_layout)
+        dialog.open()
+
+    def save_layout(self, name: str) -> None:
+        """Save what is shown under a name; the one that had it is replaced."""
+        shown = self._layout.model_copy(
+            update={"axis": self.controls.chosen_axis, "smoothing": self.controls.smoothing.value()}
+        )
+        if name.strip():
+            self._keep_named(named_layouts(self._shell.settings()) | {name.strip()[:_MOST_CHARACTERS]: shown})
+
+    def _show_named(self, name: str) -> None:
+        layout = named_layouts(self._shell.settings()).get(name)
+        if layout is not None:
+            self.controls.choose(layout.axis, layout.smoothing)
+            self._change(**{field: getattr(layout, field) for field in PlotLayout.model_fields})
+
+    def _remove_named(self, name: str) -> None:
+        named = named_layouts(self._shell.settings())
+        self._keep_named({one: layout for one, layout in named.items() if one != name})
+
+    def _keep_named(self, layouts: dict[str, PlotLayout]) -> None:
+        keep_layouts(self._shell.settings(), layouts)
+        self.controls.show_layout(self._layout, layouts)
+
+    def values_in_view(self) -> str:
+        """Return the rows in view as a table."""
+        left, right = self.plots[0].x_view() if self.plots else (0.0, 0.0)
+        return as_csv((curve.series for cell in self.cells.values() for curve, _ in cell.curves), left, right)
+
+    def _export(self, what: str) -> None:
+        if what == "copy_values":
+            QGuiApplication.clipboard().setText(self.values_in_view())
+        elif what == "copy_picture":
+            QGuiApplication.clipboard().setPixmap(self._area.widget().grab())
+        else:
+            act = QFileDialog.AcceptMode.AcceptSave
+            dialog = FittingFileDialog("Save", lambda path: self.save_to(Path(path)), self, act)
+            dialog.setDirectory(QDir.homePath())
+            dialog.setNameFilter(_SUFFIXES[what])
+            dialog.setDefaultSuffix(what)
+            dialog.selectFile(f"plots.{what}")
+            dialog.open()
+
+    def save_to(self, path: Path) -> None:
+        """Write what is in view into a file, as its suffix says: `.csv`, `.png` or `.svg`."""
+        drawn = self._area.widget()
+        try:
+            if path.suffix == ".csv":
+                path.write_text(self.values_in_view(), encoding="utf-8")
+            elif path.suffix == ".svg":
+                path.write_bytes(as_svg(drawn, "SoulsGUI"))
+            elif not drawn.grab().save(str(path)):
+                raise OSError(f"it can't be written as a picture: choose {', '.join(_SUFFIXES)}")
+        except OSError as error:
+            self._shell.notify("error", f"{path.name} was not saved.", f"{error}. Choose another place.")
+        else:
+            self._shell.notify("success", f"Saved as {path}")
 
     def _place_cells(self) -> None:
         """Put the plots side by side where there is room for two."""

@@ -134,6 +134,12 @@ class CurveControls(QWidget):
         """What x means."""
         return Axis(self.axis_box.currentData())
 
+    def choose(self, axis: Axis, smoothing: int) -> None:
+        """Choose for the user, as if by hand."""
+        self.axis_box.setCurrentIndex(self.axis_box.findData(axis))
+        self._choose_axis()
+        self.smoothing.setValue(smoothing)
+
     @property
     def weight(self) -> float:
         """Weight of the exponential mean."""

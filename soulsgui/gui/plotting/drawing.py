@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyqtgraph as pg
 from PySide6.QtCore import QPoint, QRectF, Qt, Signal
-from PySide6.QtGui import QColor, QFont, QPainter, QPaintEvent, QPen
+from PySide6.QtGui import QColor, QFont, QPainter, QPaintEvent, QPen, QResizeEvent
 from PySide6.QtWidgets import QHBoxLayout, QWidget
 
 from soulsgui.gui import text
@@ -118,7 +118,9 @@ def _put(item: pg.PlotCurveItem, points: Points) -> None:
 _ANCHORS = [(1, 0), (1, 1)]
 _FLATTEST = 0.04
 _ABOVE = 10
-_NAMED = 2  # curves that the legend has room for
+_NAMED = 2  # curves that the legend always has room for
+_NAMES_SHARE = 0.6  # of the legend, for the names of more
+_SWATCH_PX = 36
 
 
 class GoalLine(pg.InfiniteLine):  # type: ignore[misc]
@@ -260,15 +262,24 @@ class Cursors:
         self._moved = moved
         self.lines: list[pg.InfiniteLine] = []
 
+    @property
+    def places(self) -> list[float]:
+        """Where they stand."""
+        return [float(line.value()) for line in self.lines]
+
     def show(self, places: tuple[float, float] | None) -> None:
         """Stand at two positions of x; None takes them away."""
+        if places and self.lines:
+            for line, place in zip(self.lines, places, strict=True):
+                line.setPos(place)
+            return
         for line in self.lines:
             self._canvas.removeItem(line)
         self.lines = []
         for name, place in zip("AB", places or (), strict=False):
             line = pg.InfiniteLine(place, angle=90, movable=True, label=name, labelOpts={"position": 0.94})
             line.setZValue(_ABOVE)
-            line.sigPositionChanged.connect(self._moved)
+            line.sigDragged.connect(self._moved)
             self._canvas.addItem(line, ignoreBounds=True)
             self.lines.append(line)
 
@@ -276,7 +287,7 @@ class Cursors:
         """Return what lies between them: of x, and of each curve."""
         if not self.lines:
             return ""
-        ends = [float(line.value()) for line in self.lines]
+        ends = self.places
         found = [(one.name, *(one.series.nearest(end) for end in ends)) for one in curves]
         known = [(name, first, second) for name, first, second in found if first and second]
         if not known:
@@ -306,6 +317,14 @@ class NumberAxis(pg.AxisItem):  # type: ignore[misc]
     """Ticks such as `200 k` and `1.2 M`, all with the digits that the distance between them needs."""
 
     y_scale = Scale()
+
+    def take_scale(self, scale: Scale) -> None:
+        """Have ticks for another scale."""
+        if scale != self.y_scale:
+            self.y_scale = scale
+            # What was drawn before is kept as long as the range is the same.
+            self.picture = None
+            self.update()
 
     def tickValues(self, minVal: float, maxVal: float, size: float) -> list[tuple[float, list[float]]]:
         """Return where ticks are; those of a scale that is not linear are powers of ten."""
@@ -469,7 +488,9 @@ class Legend(QWidget):
         self._row.setContentsMargins(4, 0, 4, 0)
         self._row.setSpacing(6)
         self._parts: list[QWidget] = []
-        self._moments = [_Swatch(None, self), Label("checkpoint or resume", self)]
+        self._curves: Sequence[DrawnCurve] = ()
+        self._moment = Label(parent=self)
+        self._moments = [_Swatch(None, self), self._moment]
         for part in self._moments:
             part.hide()
             self._row.addWidget(part)
@@ -488,7 +509,9 @@ class Legend(QWidget):
             part.hide()
             part.deleteLater()
         self._parts = []
-        if len(curves) > _NAMED:
+        self._curves = curves
+        room = sum(self.fontMetrics().horizontalAdvance(one.name) + _SWATCH_PX for one in curves)
+        if len(curves) > _NAMED and room > self.width() * _NAMES_SHARE:
             self._parts = [Label(f"{len(curves)} curves", self)]
             self._row.insertWidget(0, self._parts[0])
             return
@@ -497,6 +520,16 @@ class Legend(QWidget):
             for part in (_Swatch(curve.colour, self), label):
                 self._row.insertWidget(len(self._parts), part)
                 self._parts.append(part)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Name the curves where there is room for that now."""
+        super().resizeEvent(event)
+        if len(self._curves) > _NAMED:
+            self.show_curves(self._curves)
+
+    def name_marks(self, words: str) -> None:
+        """Say what the upright lines are."""
+        self._moment.setText(words)
 
     def show_reading(self, words: str, with_marks: bool) -> None:
         """Say what stands under the crosshair, or else what the upright lines are where there are any."""

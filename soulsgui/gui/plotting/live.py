@@ -67,6 +67,7 @@ class LiveCurve(QObject):
         self._weight = 0.95
         self._view = self._part = (0.0, 0.0)
         self.metrics: list[str] = []
+        self.clients: list[str] = []
         self.attempts: list[AttemptStart] = []
         self.series = Series("", RETURN)
         self._fetch = Fetch(widget, lambda: self._query(None, None), _ASK_EVERY_MS)
@@ -182,6 +183,7 @@ class LiveCurve(QObject):
         self._renewing = False
         self.metrics = sorted({*self.metrics, *history.metrics})
         self.attempts = history.attempts
+        self.clients = history.clients
         self._look_for_gap()
         self.loaded.emit()
         self.changed.emit()

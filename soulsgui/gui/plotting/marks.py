@@ -8,7 +8,14 @@ from soulsgui.gui.plotting.rows import Mark, attempt_start
 from soulsgui.gui.runs.models import kind_look
 from soulsgui.wire.control import CheckpointInfo, Event, History
 from soulsgui.wire.messages.live import LiveChange
-from soulsgui.wire.messages.metrics import AttemptRow, AttemptStart, CheckpointRow, Row
+from soulsgui.wire.messages.metrics import (
+    EVALUATION_RETURN,
+    AttemptRow,
+    AttemptStart,
+    CheckpointRow,
+    Row,
+    UpdateRow,
+)
 
 CHECKPOINTS, RESUMES, CHANGES, TROUBLE, EVALUATIONS = (
     "checkpoints",
@@ -75,12 +82,17 @@ class RunMarks:
         """Take live rows of a run, and return whether one of them was a moment to be marked."""
         found = False
         for row in rows:
-            if row.run_id != run or not isinstance(row, CheckpointRow | AttemptRow):
+            is_judged = isinstance(row, UpdateRow) and EVALUATION_RETURN in row.values
+            if row.run_id != run or not (isinstance(row, CheckpointRow | AttemptRow) or is_judged):
                 continue
             found = True
-            if isinstance(row, CheckpointRow):
+            if isinstance(row, UpdateRow):
+                words = f"Evaluation: {text.value(row.values[EVALUATION_RETURN])}"
+                judged = Mark(row.episodes, row.env_steps, row.time, words, row.update)
+                self._told.setdefault(EVALUATIONS, []).append(judged)
+            elif isinstance(row, CheckpointRow):
                 self._save(row.saved, row.path, row.update, row.episodes, row.env_steps, row.time)
-            else:
+            elif isinstance(row, AttemptRow):
                 self._attempts[row.attempt] = attempt_start(row)
         return found
 

@@ -57,6 +57,7 @@ class Plot(QFrame):
         moved: The user looks at another part of x; with its ends.
         pointed: The mouse is at a position of x; None when it is gone.
         measured: What lies between the two cursors, in words; empty without them.
+        dragged: The user moved a cursor; with the places of both.
     """
 
     follow_changed = Signal(bool)
@@ -64,6 +65,7 @@ class Plot(QFrame):
     moved = Signal(float, float)
     pointed = Signal(object)
     measured = Signal(str)
+    dragged = Signal(float, float)
 
     def __init__(self, parent: QWidget | None = None, x_title: bool = True) -> None:
         super().__init__(parent)
@@ -78,8 +80,9 @@ class Plot(QFrame):
         self._fit_y = True
         self._drawing = False
         self._scale = Scale()
+        self.reading = ""  # the values under the crosshair, in words
         self.hides_all = False  # whether a logarithm draws nothing, because nothing is above 0
-        self._last = 0.0
+        self.last = 0.0  # how much of x is followed; 0 for all of it
         self._ranges: Callable[[], Sequence[tuple[float, float]]] = self.ranges
         self._build()
         self._throttle = Throttle(self, self._draw, REPAINT_MS)
@@ -110,7 +113,7 @@ class Plot(QFrame):
         self._goal = GoalLine()
         for item in (self._marks, self._crosshair, self._goal):
             self._canvas.addItem(item, ignoreBounds=True)
-        self._cursors = Cursors(self._canvas, self._measure)
+        self._cursors = Cursors(self._canvas, self._cursor_dragged)
         self._readout = Readout(self._canvas)
         self._empty = Label(parent=self._canvas)
         self._empty.setAlignment(Qt.AlignmentFlag.AlignCenter)
@@ -140,9 +143,10 @@ class Plot(QFrame):
         self._view.enableAutoRange(enable=False)
         self._throttle.request()
 
-    def show_marks(self, marks: Sequence[Mark]) -> None:
-        """Show these moments as upright lines."""
+    def show_marks(self, marks: Sequence[Mark], words: str = "checkpoint or resume") -> None:
+        """Show these moments as upright lines, which the legend calls so."""
         self._marks.marks = tuple(marks)
+        self._legend.name_marks(words)
         self._draw_crosshair()
         self._throttle.request()
 
@@ -174,25 +178,29 @@ class Plot(QFrame):
 
     def show_scale(self, kind: ScaleKind) -> None:
         """Draw y as itself, or as a logarithm."""
-        self._scale = Scale(kind)
-        self._fit_y = True
-        self._throttle.request()
+        if kind is not self._scale.kind:
+            self._scale = Scale(kind)
+            self._fit_y = True
+            self._throttle.request()
 
     def show_last(self, width: float) -> None:
         """Follow the last part of x, so wide; 0 for the whole curve."""
-        self._last = width
+        self.last = width
         self.set_follow(True)
 
     def share_x(self, ranges: Callable[[], Sequence[tuple[float, float]]]) -> None:
         """Show the ends of x that all of these have, as plots do that stand side by side."""
         self._ranges = ranges
 
-    def show_cursors(self, shown: bool) -> None:
-        """Let the user measure between two lines, or take them away."""
-        left, right = self.x_view()
-        self._cursors.show((left + (right - left) / 3, right - (right - left) / 3) if shown else None)
+    def show_cursors(self, places: tuple[float, float] | None) -> None:
+        """Let the user measure between two lines; None takes them away."""
+        self._cursors.show(places)
         self._cursors.take_look(colours_of(self), self.font())
         self._measure()
+
+    def _cursor_dragged(self) -> None:
+        self._measure()
+        self.dragged.emit(*self._cursors.places)
 
     def _measure(self) -> None:
         self.measured.emit(self._cursors.words(self._curves, self._axis))
@@ -289,8 +297,8 @@ class Plot(QFrame):
         if not ranges:
             return _EMPTY
         first, last = min(low for low, _ in ranges), max(high for _, high in ranges)
-        if self._last:
-            first = max(first, last - self._last)
+        if self.last:
+            first = max(first, last - self.last)
         # A single point needs some room; the newest one some air.
         room = max((last - first) * 0.02, 0.5)
         # The first value is marked, too, when there are few.
@@ -322,7 +330,7 @@ class Plot(QFrame):
         if scale.kind is ScaleKind.SYMLOG:
             largest = max((curve.series.largest for curve in self._curves), default=0.0)
             scale = self._scale = Scale.for_values(scale.kind, largest)
-        self._canvas.getAxis("left").y_scale = scale
+        self._canvas.getAxis("left").take_scale(scale)
         for curve in self._curves:
             least, most = curve.draw(left, right, width, colours_of(self), scale)
             low, high = min(low, least), max(high, most)
@@ -362,14 +370,11 @@ class Plot(QFrame):
     def _draw_crosshair(self) -> None:
         reach = _MARK_REACH_PX * self._view.viewPixelSize()[0]
         words = self._crosshair.read(self._curves, self._axis, self._marks.marks, reach)
-        self._legend.show_reading(words, bool(self._marks.marks))
+        self.reading = words
         x_px = round(self._view.mapViewToScene(QPointF(self._crosshair.value(), 0.0)).x())
         self._readout.show_readings(self._crosshair.readings, self._axis, x_px)
-
-    @property
-    def reading(self) -> str:
-        """The values under the crosshair, in words; empty without one."""
-        return self._legend.reading
+        # Values that stand beside the crosshair need not stand in the legend, too.
+        self._legend.show_reading("" if self._readout.isVisible() else words, bool(self._marks.marks))
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """Follow, fit, move, zoom and copy from the keyboard."""

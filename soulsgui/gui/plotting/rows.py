@@ -40,6 +40,9 @@ def axis_title(axis: Axis) -> str:
     return titles[axis]
 
 
+UNKNOWN = -1
+"""Updates that were made by then, where nobody asked for them."""
+
 RETURN = "return"
 LENGTH = "length"
 _EPISODE_FIELDS = {RETURN: "total_return", LENGTH: "length", "mean_return": "mean_return"}
@@ -114,7 +117,7 @@ class CurveRows:
 def from_history(history: History) -> CurveRows:
     """Return the buckets of an answer to `history.query`."""
     # Rows of updates have their number.
-    update = history.update or history.row
+    update = history.update or ([UNKNOWN] * len(history.row) if history.of_episodes else history.row)
     place = history.row, history.attempt, history.episode, history.env_steps, history.time, update
     rows = CurveRows.of(*place, history.value)
     low, high = np.asarray(history.low, np.float64), np.asarray(history.high, np.float64)

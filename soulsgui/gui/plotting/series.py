@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from soulsgui.gui.plotting.rows import (
     LENGTH,
     RETURN,
+    UNKNOWN,
     Axis,
     CurveRows,
     Mark,
@@ -374,8 +375,9 @@ class Series:
             mark = replace(mark, trained=mark.time - pause)
             last = int(np.searchsorted(rows.time, mark.time, "right")) - 1
             if last >= 0 and not np.isfinite(mark.episode):
-                place = float(rows.episode[last]), float(rows.env_steps[last]), float(rows.update[last])
-                mark = replace(mark, episode=place[0], env_steps=place[1], update=place[2])
+                update = float(rows.update[last]) if rows.update[last] != UNKNOWN else mark.update
+                place = float(rows.episode[last]), float(rows.env_steps[last])
+                mark = replace(mark, episode=place[0], env_steps=place[1], update=update)
             found.append(mark)
         return found
 

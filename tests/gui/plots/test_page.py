@@ -1,19 +1,24 @@
 import json
+import math
 from pathlib import Path
 from typing import Any
 
 import pytest
 from PySide6.QtCore import Qt
+from PySide6.QtGui import QGuiApplication
 from pytestqt.qtbot import QtBot
 
 from soulsgui.gui.plots.choices import Choices
 from soulsgui.gui.plots.layout import PlotLayout, give_colour, kept_layout
 from soulsgui.gui.plots.page import PlotsPage
 from soulsgui.gui.plotting.plot import Plot
-from soulsgui.wire.control import History, RunStatus, RunSummary, Status
+from soulsgui.gui.plotting.rows import Axis
+from soulsgui.gui.plotting.scale import ScaleKind
+from soulsgui.wire.control import Event, History, RunStatus, RunSummary, Status
 from tests.gui.fake_feed import LIVE, LOST, FakeFeed, FakeShell
-from tests.gui.plotting.curves import drawn, episodes, history
-from tests.gui.reading import shown
+from tests.gui.plotting.curves import START, drawn, episodes, history
+from tests.gui.reading import choose, shown, words_of
+from tests.states import checkpoint
 
 ACTIVE, OLDER, OLDEST = "run-c", "run-b", "run-a"
 METRICS = ["return", "length", "loss"]
@@ -174,3 +179,150 @@ def test_a_colour_stays_with_its_run_unless_one_beside_it_has_it() -> None:
     full = {f"run-{number}": number for number in range(10)}
     assert give_colour("c", full, full) == give_colour("c", full, full)
     assert give_colour("run-3", full | {"d": 3}, [*full, "d"]) == 3
+
+
+def test_scale_and_the_followed_part_act_on_all_plots_and_are_remembered(
+    qtbot: QtBot, page: PlotsPage, feed: FakeFeed, shell: FakeShell
+) -> None:
+    tick(page.metrics, "loss")
+    choose(page.controls.scale_box, ScaleKind.LOG)
+    choose(page.controls.last_box, 100.0)
+    settle(qtbot, page)
+    for name in ("return", "loss"):
+        assert plot(page, name).y_view()[1] == pytest.approx(math.log10(50), abs=0.2)
+        left, right = plot(page, name).x_view()
+        assert left >= 390, "the last 100 of 500 steps"
+        assert right >= 500
+    again = opened(qtbot, feed, shell)
+    assert (again.layout_shown.scale, again.layout_shown.last) == (ScaleKind.LOG, 100.0)
+    choose(again.controls.axis_box, Axis.EPISODE)
+    assert again.layout_shown.last == 0.0, "a width of another axis means nothing here"
+
+
+def test_a_logarithm_that_draws_nothing_says_so(qtbot: QtBot, page: PlotsPage, feed: FakeFeed) -> None:
+    below = history(range(1, 51)).model_copy(
+        update={"run_id": ACTIVE, "value": [-1.0] * 50, "low": [-1.0] * 50, "high": [-1.0] * 50}
+    )
+    feed.answers["history.query"] = below
+    page.refresh()
+    choose(page.controls.scale_box, ScaleKind.LOG)
+    qtbot.waitUntil(lambda: "choose symlog" in words_of(page.cells["return"]))
+    choose(page.controls.scale_box, ScaleKind.SYMLOG)
+    qtbot.waitUntil(lambda: "choose symlog" not in words_of(page.cells["return"]))
+
+
+def test_each_client_has_its_curve_where_the_metric_is_one_of_episodes(
+    qtbot: QtBot, page: PlotsPage, feed: FakeFeed
+) -> None:
+    tick(page.metrics, "loss")
+    settle(qtbot, page)
+    page.controls.each_client.setChecked(True)
+    settle(qtbot, page)
+    assert (curves(page, "return"), curves(page, "loss")) == (["a", "b"], ["newest"])
+    assert {sent.params.get("client", "") for sent in feed.sent_of("history.query")} == {"", "a", "b"}
+    numbers = [shown.colour for _, shown in page.cells["return"].curves]
+    assert len(set(numbers)) == 2
+
+
+def test_moments_of_the_runs_are_marked_as_far_as_they_are_wanted(
+    qtbot: QtBot, page: PlotsPage, feed: FakeFeed
+) -> None:
+    crashed = Event(number=1, time=START + 20.5, level="error", what="trainer failed", run_id=ACTIVE)
+    feed.answers["history.events"] = {"events": [crashed.model_dump(mode="json")]}
+    feed.answers["checkpoint.list"] = {
+        "checkpoints": [checkpoint(env_steps=300, updates=30, episodes=30).model_dump(mode="json")]
+    }
+    tick(page.runs, OLDER)
+    page.refresh()
+    for action in page.controls.marks.menu().actions():
+        action.setChecked(action.text() == "Crashes and warnings")
+    place = plot(page)
+
+    def reads(x: float) -> str:
+        place.move_crosshair(x)
+        return place.reading
+
+    qtbot.waitUntil(lambda: "newest: trainer failed" in reads(200.0))
+    assert "Quicksave" not in reads(300.0)
+    page.controls.marks.menu().actions()[0].setChecked(True)
+    qtbot.waitUntil(lambda: "Quicksave, update 30" in reads(300.0))
+
+
+def test_two_cursors_tell_what_lies_between_them_in_every_plot(qtbot: QtBot, page: PlotsPage) -> None:
+    tick(page.metrics, "loss")
+    settle(qtbot, page)
+    page.controls.cursors.setChecked(True)
+    plot(page).show_cursors((100.0, 300.0))
+    plot(page).dragged.emit(100.0, 300.0)
+    for name in ("return", "loss"):
+        qtbot.waitUntil(lambda name=name: "A step 100 → B step 300: 200 steps" in words_of(page.cells[name]))
+    page.controls.cursors.setChecked(False)
+    qtbot.waitUntil(lambda: "A step" not in words_of(page.cells["loss"]))
+
+
+def test_what_is_in_view_is_saved_and_copied(
+    qtbot: QtBot, page: PlotsPage, shell: FakeShell, tmp_path: Path
+) -> None:
+    _, copy_values, copy_picture = page.controls.export.menu().actions()[2:]
+    plot(page).show_x(95.0, 205.0)
+    settle(qtbot, page)
+    page.save_to(tmp_path / "view.csv")
+    rows = (tmp_path / "view.csv").read_text(encoding="utf-8").splitlines()
+    assert len(rows) == 1 + len(range(100, 201, 10))
+    assert rows[1].startswith(f"{ACTIVE},return,,1,10,100,")
+    copy_values.trigger()
+    assert QGuiApplication.clipboard().text() == page.values_in_view()
+    copy_picture.trigger()
+    assert not QGuiApplication.clipboard().pixmap().isNull()
+    for suffix, begins in (("png", b"\x89PNG"), ("svg", b"<?xml")):
+        page.save_to(tmp_path / f"view.{suffix}")
+        assert (tmp_path / f"view.{suffix}").read_bytes().startswith(begins)
+    page.save_to(tmp_path / "missing" / "view.png")
+    assert [told.level for told in shell.told] == ["success", "success", "success", "error"]
+
+
+def test_layouts_are_saved_shown_again_and_removed(
+    qtbot: QtBot, page: PlotsPage, feed: FakeFeed, shell: FakeShell
+) -> None:
+    tick(page.metrics, "loss")
+    tick(page.runs, OLDER)
+    choose(page.controls.axis_box, Axis.TIME)
+    page.save_layout("losses & returns")
+    tick(page.metrics, "loss")
+    choose(page.controls.axis_box, Axis.EPISODE)
+    again = opened(qtbot, feed, shell)
+    menu = again.controls.layouts.menu()
+    menu.actions()[2].trigger()
+    settle(qtbot, again)
+    assert (list(again.cells), again.shown_runs) == (["return", "loss"], (ACTIVE, OLDER))
+    assert again.controls.chosen_axis is Axis.TIME
+    again.controls.remove_wanted.emit("losses & returns")
+    assert len(again.controls.layouts.menu().actions()) == 1
+
+
+def test_a_pinned_run_stands_on_top_and_stays_drawn(qtbot: QtBot, page: PlotsPage) -> None:
+    page.runs.list.setCurrentRow(2)
+    page.pin.click()
+    assert page.runs.list.item(0).text() == OLDEST
+    page.runs.list.setCurrentRow(2)
+    page.only.click()
+    settle(qtbot, page)
+    assert curves(page, "return") == [OLDER, OLDEST]
+
+
+def test_no_more_is_drawn_than_can_be_looked_at(qtbot: QtBot, page: PlotsPage, feed: FakeFeed) -> None:
+    many = [RunSummary(id=f"run-{number:02}").model_dump(mode="json") for number in range(40)]
+    feed.answers["runs.list"] = {"runs": many}
+    page.refresh()
+    qtbot.waitUntil(lambda: page.runs.list.count() == 40)
+    tick(page.runs, *[str(run["id"]) for run in many])
+    assert len(page.cells["return"].curves) == 20
+    assert "20 of 40 curves" in words_of(page)
+
+
+def test_without_a_run_it_says_what_to_do(qtbot: QtBot, fake: FakeFeed, shell: FakeShell) -> None:
+    fake.answers["runs.list"] = {"runs": []}
+    page = shown(qtbot, PlotsPage(fake, shell), 1100, 700)
+    qtbot.waitUntil(lambda: "No run yet" in page.empty.words)
+    page.empty.button.click()
+    assert shell.opened[0][0] == "new_run"
