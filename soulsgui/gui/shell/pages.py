@@ -34,7 +34,7 @@ _COMES_BACK = (ConnectionState.STARTING, ConnectionState.CONNECTING, ConnectionS
 _ROOM_PX = 30
 _ROW_ROOM_PX = 16
 
-WELCOME, OVERVIEW, CLIENTS, RUNS = "welcome", "overview", "clients", "runs"
+WELCOME, OVERVIEW, CLIENTS, PLOTS, RUNS = "welcome", "overview", "clients", "plots", "runs"
 CONFIG, LOGS, CLIENT = "config", "logs", "client"
 
 
@@ -69,6 +69,7 @@ def page_entries() -> dict[str, PageEntry]:
         PageEntry(WELCOME, "Welcome", "star", f"{gui}.welcome.page:WelcomePage", None, False, alone=True),
         PageEntry(OVERVIEW, "Overview", "page-overview", f"{gui}.overview.page:OverviewPage"),
         PageEntry(CLIENTS, "Clients", "page-clients", f"{gui}.clients.page:ClientsPage"),
+        PageEntry(PLOTS, "Plots", "page-plots", f"{gui}.plots.page:PlotsPage"),
         PageEntry(RUNS, "Runs", "page-runs", f"{gui}.runs.page:RunsPage"),
         PageEntry(CONFIG, "Config", "page-config", f"{gui}.config.page:ConfigPage"),
         PageEntry(LOGS, "Logs", "page-logs", f"{gui}.logs.page:LogsPage", alone=True),
