@@ -265,12 +265,13 @@ class Navigation(QListWidget):
         self.setAccessibleName("Pages")
         self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Expanding)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self._entries = entries
+        self.entries = entries
         self.names = [entry.name for entry in entries]
-        for number, entry in enumerate(entries, start=1):
+        self.keys = {name: f"Ctrl+{number}" for number, name in enumerate(self.names, start=1)}
+        for entry in entries:
             item = QListWidgetItem(entry.title)
             item.setData(Qt.ItemDataRole.UserRole, entry.name)
-            item.setToolTip(tip(f"{entry.title} (Ctrl+{number})"))
+            item.setToolTip(tip(f"{entry.title} ({self.keys[entry.name]})"))
             self.addItem(item)
         self.recolour()
         self.currentRowChanged.connect(self._row_changed)
@@ -303,7 +304,7 @@ class Navigation(QListWidget):
         widest = 0
         height = self.fontMetrics().height()
         self.setIconSize(QSize(height, height))
-        for row, entry in enumerate(self._entries):
+        for row, entry in enumerate(self.entries):
             self.item(row).setIcon(icon(entry.icon, colours_of(self)))
             self.item(row).setSizeHint(QSize(0, height + _ROW_ROOM_PX))
             widest = max(widest, self.fontMetrics().horizontalAdvance(entry.title))

@@ -7,6 +7,7 @@ import socket
 import time
 from collections.abc import Mapping
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import QByteArray, QEvent, QSettings, QSize, Qt, QTimer, Signal
@@ -60,7 +61,7 @@ from soulsgui.wire.control import (
 from soulsgui.wire.invitation import Invitation
 
 if TYPE_CHECKING:
-    from soulsgui.gui.shell.menu import ManualDialog
+    from soulsgui.gui.shell.manual import ManualDialog
 
 _SIZE = QSize(1280, 800)
 _SMALLEST = QSize(860, 540)
@@ -222,7 +223,8 @@ class MainWindow(QMainWindow):
         self.toolbar.events.chosen.connect(self._event_chosen)
         self.menu.invite.triggered.connect(self.open_invite)
         self.menu.welcome.triggered.connect(lambda: self.show_page(WELCOME))
-        self.menu.manual.triggered.connect(self._open_manual)
+        self.menu.find.triggered.connect(self._find)
+        self.menu.manual.triggered.connect(lambda: self.open_manual())
         self.menu.quit.triggered.connect(self._quit)
         self.menu.problem.connect(self._refused)
 
@@ -237,8 +239,8 @@ class MainWindow(QMainWindow):
         dialog.open()
 
     def _add_shortcuts(self) -> None:
-        for number, name in enumerate(self.navigation.names, start=1):
-            QShortcut(f"Ctrl+{number}", self, lambda name=name: self.show_page(name))
+        for name, keys in self.navigation.keys.items():
+            QShortcut(keys, self, partial(self.show_page, name))
         save = QShortcut("Ctrl+Shift+S", self, self._quicksave)
         save.setContext(Qt.ShortcutContext.ApplicationShortcut)
 
@@ -465,12 +467,19 @@ class MainWindow(QMainWindow):
         else:
             self.retry_wanted.emit()
 
-    def _open_manual(self) -> None:
-        from soulsgui.gui.shell.menu import ManualDialog
+    def _find(self) -> None:
+        from soulsgui.gui.shell.command_palette import CommandPalette
+
+        CommandPalette(self._feed, self).open()
+
+    def open_manual(self, page: Path | None = None) -> None:
+        """Open a page of the manual, or what it says of the page that is shown."""
+        from soulsgui.gui.shell.manual import ManualDialog
 
         if self._manual is None:
             self._manual = ManualDialog(self)
-        self._manual.open_at(self._entries[self.pages.shown].title if self.pages.shown else "")
+        shown = self._entries[self.pages.shown].title if self.pages.shown and page is None else ""
+        self._manual.open_at(shown, page)
 
     def _show_overview(self) -> None:
         self.show_page(OVERVIEW)
