@@ -90,6 +90,13 @@ def redis(arguments: Arguments) -> int:
     return process.wait()
 
 
+def relay(arguments: Arguments) -> int:
+    """`relay`: passes on what comes to a socket to the server of `redis.url`."""
+    from soulsgui.runner.server.external import run_relay
+
+    return run_relay(arguments.url_file, str(arguments.socket))
+
+
 def gateway(arguments: Arguments) -> int:
     """`gateway`: lets clients in to the server of a runner."""
     from soulsgui.runner.server.gateway import run_gateway

@@ -24,7 +24,7 @@ from soulsgui.config.parsing import (
 )
 from soulsgui.config.paths import Folders, shipped
 from soulsgui.config.rules import broken_rules
-from soulsgui.config.schema import Settings, all_settings, flatten, nest, shipped_with
+from soulsgui.config.schema import RETIRED, Settings, all_settings, flatten, nest, shipped_with
 from soulsgui.config.sections.algorithms import DQNSettings, SACSettings
 
 _PATTERNS = {
@@ -234,6 +234,9 @@ def _plain(config: Any) -> Any:
 def with_new_names(tree: Mapping[str, Any]) -> dict[str, Any]:
     """Return the configuration of a run, as it was saved by any version, in the words of this one."""
     renamed = {name: dict(part) if isinstance(part, dict) else part for name, part in tree.items()}
+    for section, _, name in (key.partition(".") for key in RETIRED):
+        if isinstance(group := renamed.get(section), dict):
+            group.pop(name, None)  # it was written by that version, by nobody's wish
     groups = {name: part for name, part in renamed.items() if isinstance(part, dict)}
     ppo, vtrace, dqn = (groups.get(name, {}) for name in ("ppo", "vtrace", "dqn"))
     for group in (ppo, vtrace):

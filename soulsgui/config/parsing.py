@@ -5,8 +5,10 @@ A layer is a flat map from dotted keys to values that remembers where each was w
 
 import codecs
 import errno
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from shutil import SpecialFileError
 from typing import Any, NamedTuple
@@ -21,6 +23,8 @@ from soulsgui.config.errors import MOST_TOLD, ConfigError, Problem, file_problem
 from soulsgui.config.paths import Folders
 from soulsgui.config.schema import RETIRED, all_settings
 from soulsgui.system import read_small
+
+logger = logging.getLogger(__name__)
 
 PRESET_KEY = "preset"
 
@@ -212,7 +216,7 @@ def _walk(node: Mapping[Any, Any], prefix: str, found: _Found) -> None:
         if key in known or key == PRESET_KEY:
             found.take(key, value)
         elif key in RETIRED:
-            continue
+            _say_retired(found.source, key)
         elif not prefix and key in sections:
             above = f"{key}."
             if isinstance(value, Mapping):
@@ -226,6 +230,12 @@ def _walk(node: Mapping[Any, Any], prefix: str, found: _Found) -> None:
             meant = key if "." in key or is_section else f"{above}{key}"
             names = sections if is_section else known
             found.problems.append(unknown_key(found.source, line, key, meant, _told(found.problems, names)))
+
+
+@cache
+def _say_retired(source: str, key: str) -> None:
+    """Say it once: the window reads what is being written again and again."""
+    logger.warning("%s: %s is retired, and left out: %s", source, key, RETIRED[key])
 
 
 def _sections() -> set[str]:
@@ -254,7 +264,8 @@ def unknown_keys(source: str, keys: Iterable[str]) -> list[Problem]:
 
 def unknown_key(source: str, line: int | None, key: str, meant: str, names: Iterable[str]) -> Problem:
     """Return the problem of a key that is not a setting: `meant`, with its section, may be one of `names`."""
-    return Problem(source, line, key, None, "is not a setting.", nearest(meant, names))
+    reason = f"is retired: {RETIRED[key]}." if key in RETIRED else "is not a setting."
+    return Problem(source, line, key, None, reason, nearest(meant, names))
 
 
 def _told(problems: Sequence[Problem], names: Iterable[str]) -> Iterable[str]:

@@ -39,8 +39,11 @@ from soulsgui.config.sections.server import (
 )
 from soulsgui.errors import ClientRegistrationError
 
-RETIRED = frozenset({"redis.tls", "redis.unix_socket"})
-"""Settings of earlier versions that mean nothing any more; files may still hold them."""
+RETIRED = {
+    "redis.tls": "other computers are always let in by the gateway, encrypted (redis.lan, redis.public)",
+    "redis.unix_socket": "the server always listens on a socket of its own, which only its user can open",
+}
+"""Settings of earlier versions that mean nothing any more, with what replaces them; files may hold them."""
 
 SHIPPED_WITH: dict[str, dict[str, Any]] = {
     "algorithm=ppo": {"normalize.rewards": True},

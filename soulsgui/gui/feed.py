@@ -23,6 +23,7 @@ from soulsgui.wire.control import (
     EventChange,
     FeedMessage,
     Hello,
+    Job,
     JobChange,
     LogChange,
     PictureShown,
@@ -32,8 +33,8 @@ from soulsgui.wire.control import (
     StatusChange,
 )
 
-DOWNLOAD = "a download"
-"""In place of the name of a command: a file of a job is fetched (`Feed.download`)."""
+DOWNLOAD, UPLOAD = "a download", "an upload"
+"""In place of the name of a command: a file of a job is fetched (`Feed.download`), or one is brought."""
 
 TIMEOUT_S = 10.0
 SAVING_TIMEOUT_S = 60.0
@@ -48,6 +49,7 @@ class Call(QObject):
         progressed: The server tells how far it is, in words.
         done: It was carried out; with the result.
         failed: It was refused or went wrong; with an `ApiError`.
+        dropped: It was cancelled.
         silent: No answer came in time; one may still come.
         answered_late: The answer came after all; with the message that told of none.
     """
@@ -55,6 +57,7 @@ class Call(QObject):
     progressed = Signal(str)
     done = Signal(dict)
     failed = Signal(object)
+    dropped = Signal()
     silent = Signal(object)
     answered_late = Signal(str)
 
@@ -86,6 +89,12 @@ class Call(QObject):
         if not self.over:
             self._end()
             self.failed.emit(error)
+
+    def drop(self) -> None:
+        """It was cancelled."""
+        if not self.over:
+            self._end()
+            self.dropped.emit()
 
     def _end(self) -> None:
         self.over = True
@@ -236,11 +245,94 @@ class Fetch(QObject):
                 self.request()
 
 
+class JobCall(Call):
+    """A command that goes on as a job, until that has ended, and the file that it made is here.
+
+    Args:
+        save_to: Where that file is to lie; empty where it makes none.
+    """
+
+    def __init__(self, command: str, server: str, feed: "Feed", save_to: str) -> None:
+        super().__init__(command, server, parent=feed)
+        self._feed, self._save_to = feed, save_to
+        self.job: Job | None = None  # as it was told of last
+        self._unwanted = False
+
+    def begin_with(self, upload: Call) -> None:
+        """Wait for the file that the command is about, then send it."""
+        self._timer.stop()
+        upload.done.connect(self._brought)
+        upload.failed.connect(self.refuse)
+        upload.dropped.connect(self.drop)
+
+    def _brought(self, result: dict[str, Any]) -> None:
+        self._timer.start()
+        self._feed.send(self, {"file": result["id"]})
+
+    def answer(self, result: dict[str, Any]) -> None:
+        """It goes on as a job."""
+        if self.over or self.job is not None:
+            return
+        self._timer.stop()
+        self.job = job = Job.model_validate(result)
+        if self._unwanted:
+            self.cancel()
+        self._feed.job_changed.connect(self._follow)
+        self._feed.jobs_listed.connect(self._look)
+        # What was told of it may have come before this.
+        self._follow(self._feed.jobs.get(job.id, job))
+
+    def cancel(self) -> None:
+        """Have it ended; nothing more is told of it."""
+        self._unwanted = True
+        self.blockSignals(True)
+        if self.job is not None and not self.over:
+            self._feed.call("job.cancel", {"job": self.job.id})
+
+    def _look(self) -> None:
+        job = self._feed.jobs.get(self.job.id) if self.job is not None else None
+        if job is not None:
+            self._follow(job)
+        else:
+            what = f"{self.server} was started anew before it was done."
+            self.refuse(ApiError(code=ErrorCode.FAILED, message=what, remedy="Try again."))
+
+    def _follow(self, job: Job) -> None:
+        if self.job is None or job.id != self.job.id or self.over:
+            return
+        self.job = job
+        if job.state == "running":
+            self.progressed.emit(job.progress)
+        elif job.state == "cancelled":
+            self.drop()
+        elif job.error is not None:
+            self.refuse(job.error)
+        elif not self._save_to:
+            super().answer(job.result)
+        else:
+            self._fetch(job, self._save_to)
+
+    def _fetch(self, job: Job, path: str) -> None:
+        self._feed.job_changed.disconnect(self._follow)
+        self._feed.jobs_listed.disconnect(self._look)
+        self._result = job.result
+        fetching = self._feed.download(job.files[0].id, path)
+        fetching.progressed.connect(self.progressed)
+        fetching.done.connect(self._fetched)
+        fetching.failed.connect(self.refuse)
+        fetching.dropped.connect(self.drop)
+
+    def _fetched(self) -> None:
+        super().answer(self._result)
+
+
 Carry = Callable[[Call, dict[str, Any]], None]
 """Takes a call and its parameters to the runner, and its answer back into the call."""
 
 _MOST_EVENTS = 500
-_SAVING = ("run.", "checkpoint.save", "server.shutdown", DOWNLOAD)
+_MOST_JOBS = 100
+_TRANSFER_LIMIT_S = 86_400.0  # a link that is dead is noticed by who carries
+_SAVING = ("run.", "checkpoint.save", "server.shutdown")
 
 
 def connection_over(status: Status, server: str) -> Connection:
@@ -277,9 +369,12 @@ class Feed(QObject):
         event_arrived: With the `Event`.
         audit_arrived: A command that changes something came, or is done; with its `AuditEntry`.
         log_arrived: New lines, `list[LogLine]`.
+        queue_changed: With the runs that wait, `list[QueuedRun]`.
         job_changed: With the `Job`.
         picture_shown: Of a job that is watched; with the `PictureShown`.
         watched_changed: Pictures of other jobs are wanted, or another pace; with `watched`.
+        jobs_listed: What `jobs` holds is all of them.
+        transfer_began: A file is on its way; with its `Call`.
         asked: A command was sent; with its name.
         not_agreed: A command was refused because of what it would execute, which a stranger may have named;
             with its name, its parameters and the `ApiError`.
@@ -297,9 +392,12 @@ class Feed(QObject):
     event_arrived = Signal(object)
     audit_arrived = Signal(object)
     log_arrived = Signal(object)
+    queue_changed = Signal(object)
     job_changed = Signal(object)
     picture_shown = Signal(object)
     watched_changed = Signal(object)
+    jobs_listed = Signal()
+    transfer_began = Signal(object)
     asked = Signal(str)
     not_agreed = Signal(str, dict, object)
     answered_late = Signal(str)
@@ -312,6 +410,8 @@ class Feed(QObject):
         self.hello: Hello | None = None
         self.events: list[Event] = []
         self.watched: dict[str, float] = {}  # as in a `Watch`
+        self.jobs: dict[str, Job] = {}  # those that go on and the last ones, by their ids, oldest first
+        self.transfers: list[Call] = []  # files on their way, and some that were
         self.last_data: float | None = None
         # The last message that was taken: a feed that begins behind it has neither gap nor double.
         self.cursor: int | None = None
@@ -325,7 +425,45 @@ class Feed(QObject):
 
         Without a connection it fails at once, after the caller had the time to connect to them.
         """
-        call = self._new_call(command, params or {}, timeout_s)
+        timeout = usual_timeout_s(command) if timeout_s is None else timeout_s
+        return self.send(Call(command, self._server, timeout, self), params or {})
+
+    def job(self, command: str, params: dict[str, Any] | None = None, save_to: str = "") -> JobCall:
+        """Send a command that is answered with its job; what becomes of that is told by the call.
+
+        The file that the job makes is brought to `save_to`.
+        """
+        call = JobCall(command, self._server, self, save_to)
+        self.send(call, params or {})
+        return call
+
+    def job_with_file(self, command: str, path: str) -> JobCall:
+        """Send a command that is answered with its job, once its `file` has been brought to the runner."""
+        call = JobCall(command, self._server, self, "")
+        call.begin_with(self.upload(path))
+        return call
+
+    def download(self, file_id: str, path: str) -> Call:
+        """Fetch a file that a job has made."""
+        return self._transfer(DOWNLOAD, {"file": file_id, "path": path})
+
+    def upload(self, path: str) -> Call:
+        """Bring a file to the runner; the result is its `StoredFile`."""
+        return self._transfer(UPLOAD, {"path": path})
+
+    def _transfer(self, what: str, params: dict[str, Any]) -> Call:
+        call = self.send(Call(what, self._server, _TRANSFER_LIMIT_S, self), params)
+        self.transfers = [*(one for one in self.transfers if not one.over), call]
+        self.transfer_began.emit(call)
+        return call
+
+    @property
+    def _server(self) -> str:
+        return self.connection.server or "the server"
+
+    def send(self, call: Call, params: dict[str, Any]) -> Call:
+        """Send what a call is about; it tells what becomes of it."""
+        self._attend(call, params)
         if self._carry is None or not self.connection.live:
             error = ApiError(
                 code=ErrorCode.NO_ANSWER,
@@ -335,29 +473,22 @@ class Feed(QObject):
             QTimer.singleShot(0, call, lambda: call.refuse(error))
         else:
             self._open = [*(one for one in self._open if not one.over), call]
-            self._carry(call, params or {})
-        self.asked.emit(command)
+            self._carry(call, params)
+        self.asked.emit(call.command)
         return call
 
-    def _new_call(self, command: str, params: dict[str, Any], timeout_s: float | None) -> Call:
-        timeout = usual_timeout_s(command) if timeout_s is None else timeout_s
-        call = Call(command, self.connection.server or "the server", timeout, self)
+    def _attend(self, call: Call, params: dict[str, Any]) -> None:
         call.answered_late.connect(self.answered_late)
 
         def look(error: ApiError) -> None:
             if error.asks is not None:
-                self.not_agreed.emit(command, params, error)
+                self.not_agreed.emit(call.command, params, error)
 
         call.failed.connect(look)
-        return call
 
     def ask(self, command: str, params: dict[str, Any] | None = None) -> Call | None:
         """Send a command, unless nobody would answer it now."""
         return self.call(command, params) if self.connection.live else None
-
-    def download(self, file_id: str, path: str) -> Call:
-        """Fetch a file that a job has made."""
-        return self.call(DOWNLOAD, {"file": file_id, "path": path})
 
     def watch(self, job: str, pace: float | None) -> None:
         """Have pictures of a job sent, played at a multiple of its usual pace; None: no more of them."""
@@ -408,6 +539,18 @@ class Feed(QObject):
         self.events = list(snapshot.events)
         self.snapshot_taken.emit(snapshot.status)
         self.set_connection(connection_over(snapshot.status, server))
+        if self.hello is not None and self.hello.role == "server":
+            self.call("job.list").done.connect(self._take_jobs)
+
+    def _take_jobs(self, result: dict[str, Any]) -> None:
+        listed = [Job.model_validate(job) for job in reversed(result["jobs"])]
+        self.jobs = {job.id: self._newer(job) for job in listed}
+        self.jobs_listed.emit()
+
+    def _newer(self, job: Job) -> Job:
+        """Return what is known of a job: lists and changes overtake each other, but none begins again."""
+        known = self.jobs.get(job.id, job)
+        return job if known.state == "running" else known
 
     def _take_change(self, message: FeedMessage, server: str) -> None:
         match message:
@@ -428,11 +571,15 @@ class Feed(QObject):
                 for call in self._open:
                     if (job.state, job.command) == ("running", call.command) and not call.over:
                         call.progressed.emit(job.progress)
-                self.job_changed.emit(job)
+                self._take_job(job)
+
+    def _take_job(self, job: Job) -> None:
+        self.jobs = dict(list((self.jobs | {job.id: self._newer(job)}).items())[-_MOST_JOBS:])
+        self.job_changed.emit(self.jobs[job.id])
 
     def _take_status(self, change: StatusChange, server: str) -> None:
         old = self.status
-        parts = {name: getattr(change, name) for name in ("run", "services", "server", "allowed")}
+        parts = {name: getattr(change, name) for name in ("run", "services", "server", "queue", "allowed")}
         self.status = old.model_copy(update=parts)
         # The connection first: whoever draws the new state asks it whether to dim.
         self.set_connection(connection_over(self.status, server or self.connection.server))

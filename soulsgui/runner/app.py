@@ -129,6 +129,7 @@ class Runner(BaseRunner):
                 await self.run_manager.stop(self.save_at_end, evaluate=False)
         finally:
             await self.run_manager.close()
+            await self.access.leave()
             self._ending = True
             await self._clean_up()
 
@@ -226,7 +227,7 @@ class Runner(BaseRunner):
                     "Free some space there, then start the server again: nothing that it holds is lost.",
                 )
             raise ServiceError(
-                f"Redis ({server.binary.path}) did not answer within {_REDIS_LIMIT_S:.0f} s.",
+                f"Redis ({server.argv[0]}) did not answer within {_REDIS_LIMIT_S:.0f} s.",
                 f"Its log is {spec.log_path}",
             )
 

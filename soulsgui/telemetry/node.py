@@ -408,6 +408,7 @@ class TelemetryNode:
             timings_s={"record": self._stored_in_s},
             verdict=verdict,
             evaluated=recorder.evaluated,
+            played=recorder.played,
             error=self._error,
             farewell=farewell,
         )

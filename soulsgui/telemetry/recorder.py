@@ -139,6 +139,12 @@ class Recorder:
         return -1 if whole is None or whole.order.attempt < self.attempt else whole.order.model_id
 
     @property
+    def played(self) -> dict[str, int]:
+        """Clients that have played their part of this attempt's newest evaluation, with its weights."""
+        played = {client: whole.order for client, whole in self._played.items()}
+        return {client: order.model_id for client, order in played.items() if order.attempt >= self.attempt}
+
+    @property
     def mean_return(self) -> float | None:
         """Mean of the last `window` episodes on the curve."""
         return self._aggregator.mean_return
@@ -205,6 +211,7 @@ class Recorder:
 
     def _look_for_evaluation(self) -> None:
         self._whole = self._store.greedy.newest_complete()
+        self._played = self._store.greedy.newest_played()
         self.evaluation_due = (
             None if self._whole is None else self._store.evaluation_due(self._run_id, self._whole)
         )

@@ -98,6 +98,9 @@ class CommandHandler:
                     raise ValueError(f"{client} is not cut off")
             case "configure":
                 return trainer.configure(dict(args["values"]), args.get("undoes") is True).model_dump()
+            case "evaluate":
+                trainer.learner.evaluate(int(args["episodes"]))
+                return {"attempt": trainer.training.attempt, "update": trainer.agent.updates}
             case "purge":
                 return {"transitions": trainer.learner.forget(str(args["client"]))}
             case unknown:

@@ -9,6 +9,7 @@ saved when they are the best. Telemetry counts what comes.
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
@@ -36,6 +37,8 @@ BEGIN_WITHIN_S = 5.0
 STILL_FOR_S = 60.0
 """A client that has begun makes a step in this time, or in `client.hang_seconds` where that is longer."""
 _INVITED_PLAYERS = 3
+_TIMES_AS_LONG = 10
+"""What the slowest of several who have played took, as often and a little longer the last one may take."""
 EPISODE_WITHIN_S = 3600.0
 """Longest time for an episode: an environment may have no limit of its own, and a policy never lose."""
 
@@ -73,9 +76,11 @@ class Moving:
         self._still_for_s = still_for_s
         self._played = self._steps = -1
         self._without_step_s = self._without_episode_s = 0.0
+        self.seconds = 0.0  # of all looks
 
     def stuck(self, play: GreedyPlay, passed_s: float) -> str:
         """Return why nothing more is to be expected, empty while something is."""
+        self.seconds += passed_s
         self._without_step_s += passed_s
         self._without_episode_s += passed_s
         played = min(play.played, self._count)
@@ -90,14 +95,6 @@ class Moving:
         if self._without_episode_s >= EPISODE_WITHIN_S:
             return f"no episode ended for {EPISODE_WITHIN_S / 60:.0f} minutes"
         return ""
-
-
-_NOTHING = GreedyPlay(model_id=-1)
-
-
-def _is_done(play: GreedyPlay, order: GreedyOrder) -> bool:
-    """Whether a client has played as much as may be enough."""
-    return play.model_id == order.model_id and play.played >= order.least
 
 
 @dataclass(frozen=True)
@@ -129,6 +126,7 @@ class ClientEvaluations:
         self._schedule = Schedule(max(self._every, 1))
         self._schedule.due(self._attempt_number, update)
         self._wanted = False
+        self._episodes = 0  # so many, as somebody has asked for; 0 for the usual
         self._to_confirm: int | None = None
         self._confirmed: int | None = None
         self._open: _Open | None = None
@@ -142,6 +140,16 @@ class ClientEvaluations:
         self._every = 0 if self._in_step else settings.evaluates_every
         self._schedule.every, self._count = max(self._every, 1), settings.evaluation.episodes
 
+    def ask(self, episodes: int) -> None:
+        """Ask with the next weights; `ValueError` says why nobody can be asked."""
+        if self._in_step:
+            raise ValueError("in lockstep clients play exactly their share")
+        if not self._every:
+            raise ValueError("clients are asked where evaluation.every_updates is not 0")
+        if not self.asks:
+            raise ValueError("no client that could play is there")
+        self._wanted, self._episodes = True, episodes
+
     def publishing(self, position: TrainingPosition, now: float) -> None:
         """Ask with the weights that are about to be published, when an evaluation is due."""
         if not self._every:
@@ -153,12 +161,13 @@ class ClientEvaluations:
         players = self._players(self._known())
         others = {client: one for client, one in players.items() if client not in self._failed}
         if len(others) < min(len(players), 2):
-            others = players
+            others = others or players  # one alone where the others fail: all are asked again next time
             self._failed.clear()
         asked = next_in_turn(others, self._asked_last)
         if not asked:
             return
-        least = self._count if confirms is None else max(self._count, LEAST_TO_CONFIRM)
+        count = self._episodes or self._count
+        least = count if confirms is None else max(count, LEAST_TO_CONFIRM)
         goal = self._goal if self._judges or confirms is not None else None
         order = GreedyOrder(
             model_id=position.model_id,
@@ -178,7 +187,7 @@ class ClientEvaluations:
             session.greedy = order
         playing = {session.client: (session, Moving(order.count, self._still_for_s)) for session in asked}
         self._open = _Open(playing, order, now)
-        self._wanted, self._asked_last = False, asked[-1].client
+        self._wanted, self._episodes, self._asked_last = False, 0, asked[-1].client
         self._hold()
 
     def look(self, connection: redis.Redis, now: float) -> None:
@@ -200,7 +209,9 @@ class ClientEvaluations:
         if telemetry is not None and telemetry.evaluated == self._open.order.model_id:
             self._counted, self._confirmed = telemetry.evaluated, self._open.order.confirms
             self._end(connection, self._open)
-        elif given_up := self._given_up(self._open, players, now, passed_s):
+            return
+        played = {} if telemetry is None else telemetry.played
+        if given_up := self._given_up(self._open, players, played, now, passed_s):
             for client, why in given_up.items():
                 model_id = self._open.order.model_id
                 logger.info("%s does not play model %d to its end: %s", client, model_id, why)
@@ -223,20 +234,36 @@ class ClientEvaluations:
         return {client: one for client, one in known.items() if beats[client].greedy is not None}
 
     def _given_up(
-        self, asked: _Open, players: Mapping[str, Session], now: float, passed_s: float
+        self,
+        asked: _Open,
+        players: Mapping[str, Session],
+        played: Mapping[str, int],
+        now: float,
+        passed_s: float,
     ) -> dict[str, str]:
-        """Return of whom nothing more is to be expected, and why; empty while something is of all."""
+        """Return of whom nothing more is to be expected, and why; empty while something is of all.
+
+        `played` is what telemetry has: who only says that it has played is not done.
+        """
         beats, order, found = self._intake.roster.beats, asked.order, {}
-        plays = {client: beats[client].greedy or _NOTHING for client in asked.players if client in beats}
-        done = {client for client, play in plays.items() if _is_done(play, order)}
+        times = [
+            moving.seconds
+            for client, (_, moving) in asked.players.items()
+            if played.get(client) == order.model_id
+        ]
+        latest_s = _TIMES_AS_LONG * max(times) + self._still_for_s if len(times) > 1 else math.inf
         for client, (session, moving) in asked.players.items():
+            if played.get(client) == order.model_id:
+                continue  # it waits for the others
             if players.get(client) is not session:
                 there = self._intake.sessions.by_client.get(client) is session
                 found[client] = self._intake.why_absent(client) or ("it can't" if there else "it began anew")
-            elif plays[client].model_id != order.model_id:
+            elif (play := beats[client].greedy or GreedyPlay()).model_id != order.model_id:
                 found[client] = "" if now < asked.since + BEGIN_WITHIN_S else "it has not begun"
-            elif client not in done or done == asked.players.keys():  # else it waits for the others
-                found[client] = moving.stuck(plays[client], passed_s)
+            else:
+                found[client] = moving.stuck(play, passed_s)
+                if moving.seconds >= latest_s:
+                    found[client] = found[client] or "the others have long been done"
         return {client: why for client, why in found.items() if why}
 
     def _end(self, connection: redis.Redis, asked: _Open) -> None:

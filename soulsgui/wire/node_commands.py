@@ -14,8 +14,9 @@ from soulsgui.wire.keys import Keys
 from soulsgui.wire.messages.base import Message
 
 CommandName = Literal[
-    "save", "rest", "release", "purge", "stop", "hold", "wait", "cut", "pause", "continue", "configure"
-]
+    "save", "rest", "release", "purge", "stop", "hold", "wait", "cut", "pause", "continue", "configure",
+    "evaluate",
+]  # fmt: skip
 _FIELD = b"m"
 _ANSWERS_KEPT = 1000
 
@@ -31,7 +32,8 @@ class NodeCommand(Message):
     takes what it has sent off the server. `pause` lets the node take nothing in, grant nothing and train no
     more, but keep everything and obey, until `continue`; `wait` does so for `seconds`, unless it is said
     again, and tells `why`. `configure` takes over `values` of settings, by dotted key, whose effect is live,
-    notes that as a `LiveChange`, which `undoes` another one or not, and answers it.
+    notes that as a `LiveChange`, which `undoes` another one or not, and answers it. `evaluate` has clients
+    play `episodes` with the next weights, and answers the `attempt` and the `update` that were made before.
     """
 
     id: str = Field(default_factory=lambda: uuid.uuid4().hex)

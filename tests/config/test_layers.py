@@ -204,6 +204,26 @@ def test_run_settings_come_back_as_they_were_written(tmp_path: Path) -> None:
         load_run_settings(path)
 
 
+@pytest.mark.allow_warnings
+def test_a_retired_setting_is_said_once_with_what_replaces_it(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    for _ in range(2):
+        layer = parse_layer("redis:\n  tls: true\n  port: 3\n", "retired.yaml")
+        assert (layer.values, layer.problems) == ({"redis.port": 3}, ())
+    assert caplog.messages == [
+        "retired.yaml: redis.tls is retired, and left out: "
+        "other computers are always let in by the gateway, encrypted (redis.lan, redis.public)"
+    ]
+    (problem,) = parse_assignments(["redis.tls=true"]).problems
+    assert str(problem).startswith("--set: redis.tls: is retired: other computers")
+    path = tmp_path / "config.json"
+    path.write_text(Settings().model_dump_json().replace('"redis":{', '"redis":{"tls":true,'))
+    assert '"tls"' in path.read_text()
+    assert load_run_settings(path) == Settings()
+    assert len(caplog.messages) == 1, "what an earlier version wrote into a run was nobody's wish"
+
+
 def test_settings_may_be_given_as_dictionary_or_namespace_and_their_mistakes_are_refused() -> None:
     given = Layer("test", {"ppo.gamma": 0.5, "network.hidden_sizes": [8], "seed": 3})
     expected = combine(over_defaults([given]))

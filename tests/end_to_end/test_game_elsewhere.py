@@ -15,6 +15,7 @@ import pytest
 
 import soulsgui
 from soulsgui.wire.api_client import CommandFailedError
+from soulsgui.wire.control import Job
 from soulsgui.wire.manifest import MANIFEST, read_manifest
 from tests.end_to_end.server import RunningServer, command_line, wait_for
 from tests.faults.waiting import LIMIT_S
@@ -81,6 +82,12 @@ def playing(server: RunningServer, name: str, size: int = 3) -> Iterator["subpro
             client.kill()
 
 
+def ended(server: RunningServer, params: dict[str, object]) -> Job:
+    """Ask for an evaluation, and return the job when it has ended."""
+    job = Job.model_validate(server.api.command("checkpoint.evaluate", params))
+    return wait_for(lambda: (now := server.api.job(job.id)).state != "running" and now, "it was played")
+
+
 def test_the_first_client_tells_the_spaces_and_plays_the_evaluations_that_the_server_can_not(
     tmp_path: Path,
 ) -> None:
@@ -102,6 +109,15 @@ def test_the_first_client_tells_the_spaces_and_plays_the_evaluations_that_the_se
             best = folder / "best_model" / MANIFEST
             # By training another one may have been the best before it was known that a client evaluates.
             wait_for(lambda: best.exists() and read_manifest(best.parent).score == 20, "it judges")
+            unseen = ended(server, {"checkpoint": "newest", "video": "gif"})
+            assert unseen.error is not None
+            assert "unseen" in unseen.error.message
+            asked = ended(server, {"checkpoint": "newest", "episodes": 2})
+            assert (asked.state, asked.result["returns"], asked.result["lengths"]) == (
+                "done",
+                [20.0] * 2,
+                [20] * 2,
+            )
             server.api.command("run.stop", {})
     with closing(sqlite3.connect(folder / "telemetry.sqlite")) as store:
         played = store.execute(

@@ -1,4 +1,4 @@
-"""Nodes and connectors of one's own programs meet on a Redis server, without a runner: as the README says."""
+"""Nodes and connectors of one's own programs meet on a Redis server, without a runner: docs/python.md."""
 
 import os
 import re
@@ -21,8 +21,8 @@ from tests.faults.waiting import LIMIT_S
 ROOT = Path(__file__).parents[2]
 
 
-def _of_readme() -> tuple[str, str]:
-    text = (ROOT / "README.md").read_text(encoding="utf-8").split("## In Python\n")[1].split("\n## ")[0]
+def _of_page() -> tuple[str, str]:
+    text = (ROOT / "docs" / "python.md").read_text(encoding="utf-8")
     trainer, player = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
     # Fewer and shorter rounds than it plays for a reader.
     assert ('"n_steps": 512' in trainer, "range(20)" in player) == (True, True)
@@ -63,7 +63,7 @@ class _Home:
 @pytest.mark.timeout(600)
 def test_a_node_and_a_connector_meet_without_a_runner_and_again_after_kills(tmp_path: Path) -> None:
     home = _Home(tmp_path)
-    for name, text in zip(("trainer", "player"), _of_readme(), strict=True):
+    for name, text in zip(("trainer", "player"), _of_page(), strict=True):
         (tmp_path / f"{name}.py").write_text(text, encoding="utf-8")
     with ExitStack() as running:
 

@@ -8,7 +8,7 @@ from typing import Any
 from PySide6.QtCore import QObject, QSettings, QTimer, Signal
 
 from soulsgui.gui.client_mode.runner import ClientSide
-from soulsgui.gui.feed import DOWNLOAD, Call, Feed
+from soulsgui.gui.feed import Call, Feed
 from soulsgui.gui.models.connection import Connection, ConnectionState
 from soulsgui.wire.control import (
     COMMANDS,
@@ -23,6 +23,7 @@ from soulsgui.wire.control import (
     LogLine,
     Picture,
     PictureShown,
+    QueuedRun,
     RunStatus,
     RunSummary,
     ServerStatus,
@@ -55,6 +56,7 @@ NOTHING_YET: dict[str, Answer] = {
     "history.logs": {"lines": [], "first": 1},
     "history.audit": {"entries": []},
     "checkpoint.list": {"checkpoints": []},
+    "experiments.list": {"experiments": []},
 }
 """What a server answers on which nothing was done yet."""
 
@@ -94,18 +96,15 @@ class FakeFeed(Feed):
         self.sent: list[Sent] = []
         self.answers: dict[str, Answer] = {}
 
-    def call(
-        self, command: str, params: dict[str, Any] | None = None, timeout_s: float | None = None
-    ) -> Call:
-        wanted = params or {}
-        if command != DOWNLOAD:
-            COMMANDS[command].params.model_validate(wanted)
-        call = self._new_call(command, wanted, timeout_s or 10.0)
-        self.sent.append(Sent(command, wanted, call))
-        self.asked.emit(command)
-        answer = self.answers.get(command)
+    def send(self, call: Call, params: dict[str, Any]) -> Call:
+        if call.command in COMMANDS:
+            COMMANDS[call.command].params.model_validate(params)
+        self._attend(call, params)
+        self.sent.append(Sent(call.command, params, call))
+        self.asked.emit(call.command)
+        answer = self.answers.get(call.command)
         if answer is not None:
-            QTimer.singleShot(0, call, lambda: _give(call, answer, wanted))
+            QTimer.singleShot(0, call, lambda: _give(call, answer, params))
         return call
 
     def sent_of(self, command: str) -> list[Sent]:
@@ -132,6 +131,9 @@ class FakeFeed(Feed):
 
     def change_server(self, server: ServerStatus) -> None:
         self._change("server", server)
+
+    def change_queue(self, queue: list[QueuedRun]) -> None:
+        self._change("queue", queue)
 
     def change_allowed(self, **why: str) -> None:
         """The runner would refuse these commands, with a `_` for each dot, and no others."""
@@ -161,7 +163,7 @@ class FakeFeed(Feed):
         self.picture_shown.emit(PictureShown(cursor=0, job=job, picture=picture))
 
     def change_job(self, job: Job) -> None:
-        self.job_changed.emit(job)
+        self._take_job(job)
 
 
 def _give(call: Call, answer: Answer, params: dict[str, Any]) -> None:
@@ -208,8 +210,11 @@ class FakeShell(QObject):
     def show_page(self, name: str, **where: Any) -> None:
         self.shown.append((name, where))
 
-    def open_new_run(self, overrides: dict[str, Any] | None = None, preset: str = "") -> None:
-        self.opened.append(("new_run", {"overrides": overrides, "preset": preset}))
+    def open_new_run(
+        self, overrides: dict[str, Any] | None = None, preset: str = "", checkpoint: str = ""
+    ) -> None:
+        begins = {"checkpoint": checkpoint} if checkpoint else {"overrides": overrides, "preset": preset}
+        self.opened.append(("new_run", begins))
 
     def open_player(self, run: RunStatus | RunSummary, checkpoint: str = "") -> None:
         self.opened.append(("player", {"run": run.id, "checkpoint": checkpoint}))

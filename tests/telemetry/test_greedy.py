@@ -140,7 +140,7 @@ def test_a_restart_goes_on_with_what_came_and_tells_once(run: RunFolder) -> None
         recorder.record([row, row], [], EntryId(1, 1), 1.0)
         assert (recorder.evaluation_due, recorder.verdict.best_score) == (None, 2.0)
         recorder.record([attempt_row(2)], [], EntryId(1, 2), 1.0)
-        assert recorder.evaluated == -1, "an attempt after it may give the id again"
+        assert (recorder.evaluated, recorder.played) == (-1, {}), "an attempt after it may give the id again"
     with evaluating() as recorder:
         assert recorder.evaluation_due is None
 
@@ -156,9 +156,10 @@ def test_a_forged_evaluation_of_one_of_several_clients_is_on_no_curve(run: RunFo
         stage.play("a", greedy(0, 2.0), greedy(1, 4.0))
         stage.play("b", greedy(0, 5.0), episode(1.0))
         state = stage.wait_state(lambda state: state.episodes == 1, "what was sent before is stored")
-        assert state.evaluated == -1
+        assert (state.evaluated, state.played) == (-1, {"a": 7, "evil": 7}), "b has not sent all of it"
         stage.play("b", greedy(1, 5.0))
-        stage.wait_state(lambda state: state.evaluated == 7, "all have played")
+        state = stage.wait_state(lambda state: state.evaluated == 7, "all have played")
+        assert state.played == dict.fromkeys(["a", "b", "evil"], 7)
         params = HistoryQueryParams(metric="evaluation_return")
         until(lambda: query_history(run.store, params).value == [5.0], "the median")
 

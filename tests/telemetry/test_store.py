@@ -235,6 +235,21 @@ def test_start_and_end_are_on_the_chosen_axis_and_inclusive(
     assert (history.attempt, history.count) == ([1, 2], [1, 1])
 
 
+def test_episodes_stand_along_the_updates_that_were_made_by_then(resumed: Path) -> None:
+    history = query_history(resumed, HistoryQueryParams(x="update"))
+    assert history.update == [0, 0, 1, 1, 2, 1, 2, 1]
+    assert history.value == [0.0, 1.0, 2.0, 3.0, 4.0, 10.0, 11.0, 20.0]
+    part = query_history(resumed, HistoryQueryParams(x="update", start=1, end=1))
+    assert (part.update, part.value) == ([1, 1, 1, 1], [2.0, 3.0, 10.0, 20.0])
+    losses = query_history(resumed, HistoryQueryParams(x="update", metric="loss", start=2))
+    assert (losses.update, losses.value) == ([2, 2], [0.2, 0.1])
+    assert query_history(resumed, HistoryQueryParams()).update == []
+
+
+def test_a_history_names_the_clients_whose_episodes_it_has(resumed: Path) -> None:
+    assert query_history(resumed, HistoryQueryParams()).clients == ["a", "b"]
+
+
 def test_rows_told_twice_are_stored_once_and_what_is_no_number_is_left_out(path: Path) -> None:
     rows = [attempt_row(1), update_row(1, loss=1.0), update_row(2, loss=math.nan), checkpoint_row(1)]
     with recorder_of(path) as recorder:

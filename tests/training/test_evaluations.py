@@ -42,7 +42,8 @@ class Stage:
     """The trainer's parts as the evaluations use them; they are the stage's own intake and server."""
 
     def __init__(self, *clients: str, **changed: Any) -> None:
-        settings = dqn_settings(evaluation__every_updates=EVERY, evaluation__episodes=3, **changed)
+        wanted: dict[str, Any] = {"evaluation__every_updates": EVERY, "evaluation__episodes": 3}
+        settings = dqn_settings(**wanted | changed)
         self.sessions = self
         self.by_client: dict[str, Session] = {}
         self.beats: dict[str, Heartbeat] = {}
@@ -120,6 +121,24 @@ def test_one_client_is_asked_at_a_time_with_the_weights_that_are_due() -> None:
     assert stage.told == [("client-1", None)]
     assert stage.publish(16) == {"client-2": 116}, "the next one in turn"
     assert stage.held == {106, 116}, "the runner may yet want to save the best"
+
+
+def test_somebody_may_ask_for_one_with_the_next_weights_and_is_told_why_nobody_can_play() -> None:
+    stage = Stage("client-1")
+    with pytest.raises(ValueError, match="no client"):
+        stage.evaluations.ask(7)
+    stage.look()
+    stage.evaluations.ask(7)
+    assert stage.publish(1) == {"client-1": 101}
+    asked = stage.by_client["client-1"].greedy
+    assert asked is not None
+    assert (asked.count, asked.least) == (7, 7)
+    for changed, said in (
+        ({"evaluation__every_updates": 0}, "every_updates"),
+        ({"determinism": "lockstep", "clients__local": 1}, "share"),
+    ):
+        with pytest.raises(ValueError, match=said):
+            Stage("client-1", **changed).evaluations.ask(7)
 
 
 @pytest.mark.parametrize(
@@ -254,6 +273,7 @@ def test_invited_clients_play_an_evaluation_together_and_who_fails_is_asked_last
     assert {stage.by_client[name].greedy.players for name in "abc"} == {3}
     stage.beat("a", GreedyPlay(model_id=105, played=3))
     stage.beat("b", GreedyPlay(model_id=105))
+    stage.telemetry = node_state("telemetry", played={"a": 105})
     for second in range(2 * int(STILL_FOR_S)):
         stage.beat("b", GreedyPlay(model_id=105, steps=second))
         stage.beat("c", GreedyPlay(model_id=105, steps=min(second, 30)))
@@ -263,6 +283,56 @@ def test_invited_clients_play_an_evaluation_together_and_who_fails_is_asked_last
     stage.telemetry = node_state("telemetry", evaluated=106)
     stage.look()
     assert stage.told[-3:] == [(name, None) for name in "dab"]
+
+
+@pytest.mark.parametrize(
+    ("clients", "next_ones"),
+    [("a b", "b"), ("a b c", "bc"), ("a b c d", "bcd")],
+    ids=["two", "three", "four"],
+)
+def test_who_says_that_it_has_played_and_sends_nothing_holds_no_evaluation_up(
+    clients: str, next_ones: str
+) -> None:
+    stage = Stage(*clients.split(), client__hang_seconds=1.0)
+    stage.look()
+    asked = stage.publish(5)
+    assert set(asked) == set(clients.split()[:3])
+    for client in asked:
+        stage.beat(client, GreedyPlay(model_id=105, played=3))
+    honest = asked.keys() - {"a"}
+    stage.telemetry = node_state("telemetry", played=dict.fromkeys(honest, 105))
+    for _ in range(int(STILL_FOR_S) + 1):
+        stage.look(1.0)
+    assert stage.asked == {}, "it has had its time"
+    assert stage.publish(6) == dict.fromkeys(next_ones, 106), "those who have sent theirs are not to blame"
+    stage.telemetry = node_state("telemetry", evaluated=106)
+    stage.look()
+    again = stage.publish(10)
+    assert len(again) == min(len(clients.split()), 3 if "d" in clients else 2), "one alone decides once"
+
+
+def test_the_last_one_is_waited_for_as_long_as_what_the_others_took_makes_likely() -> None:
+    stage = Stage("a", "b", "c")
+    stage.look()
+    stage.publish(5)
+
+    def step(second: int, *played: str) -> None:
+        stage.telemetry = node_state("telemetry", played=dict.fromkeys(played, 105))
+        for client in "abc":
+            stage.beat(client, GreedyPlay(model_id=105, steps=second))
+        stage.look(1.0)
+
+    step(0)
+    for second in range(1, 200):
+        step(second, "a")
+    assert stage.asked, "of two who differ, the quick one may be who lies"
+    for second in range(200, 2000):
+        step(second, "a", "b")
+    assert stage.asked, "it may be a slow computer"
+    for second in range(2000, 2400):
+        step(second, "a", "b")
+    assert not stage.asked
+    assert stage.publish(6) == {"a": 106, "b": 106}
 
 
 def test_the_node_asks_with_weights_it_keeps(run_node: RunNode, tmp_path: Path) -> None:

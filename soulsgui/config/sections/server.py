@@ -32,6 +32,12 @@ class RedisSettings(Section, effect=Effect.RESTART_RUNNER):
     binary: str = setting(
         "", "Path of the server program; empty looks for valkey-server, redis-server, then the packaged one."
     )
+    url: str = setting(
+        "",
+        "A Redis or Valkey that somebody else runs, such as `redis://:PASSWORD@127.0.0.1:6379` (`rediss` "
+        "where it is encrypted), for this server alone; empty starts one of our own.",
+        secret=True,
+    )
     max_memory: Annotated[int, Field(ge=2**24)] = setting(
         512 * 2**20,
         "Memory limit of the server; half of it is shared out to clients as credits.",

@@ -18,8 +18,8 @@ from soulsgui.gui.client_mode.state import client_words, lack_words, run_has_end
 from soulsgui.gui.feed import Call, Feed
 from soulsgui.gui.icons import dress
 from soulsgui.gui.logs.reader import LogPlace, LogReader
-from soulsgui.gui.overview.curve import LiveCurve
 from soulsgui.gui.plotting.host import PlotHost
+from soulsgui.gui.plotting.live import LiveCurve
 from soulsgui.gui.plotting.rows import RETURN
 from soulsgui.gui.shell import INVITATION, notify_problem
 from soulsgui.gui.shell.update import UpdateDialog, installation, update_steps

@@ -126,6 +126,10 @@ class RosterSection(ClientsSection):
         self.log.clicked.connect(self._show_log)
         return [[*self.head(), self.invite], [*self.make_buttons(), self.rename, self.log]]
 
+    def deeds(self) -> list[QPushButton]:
+        """Return all that can be done with one client."""
+        return [*super().deeds(), self.rename, self.log]
+
     def say_empty(self, away: str, filtered: bool) -> None:
         """Say why no client is shown, and offer to invite somebody where there is none."""
         self._no_one.button.setVisible(not away and not filtered)

@@ -16,7 +16,7 @@ from PySide6.QtCore import (
 from PySide6.QtGui import QColor, QPainter, QPen, QResizeEvent
 from PySide6.QtWidgets import (
     QLabel,
-    QMenu,
+    QPushButton,
     QStackedWidget,
     QStyle,
     QStyledItemDelegate,
@@ -27,7 +27,7 @@ from PySide6.QtWidgets import (
 from soulsgui.gui.clients.model import GIVEN_UP_FIRST, RATES_ROLE, ClientsModel
 from soulsgui.gui.colours import Tone
 from soulsgui.gui.feed import Call, Feed, together
-from soulsgui.gui.icons import dress, palette_colours
+from soulsgui.gui.icons import palette_colours
 from soulsgui.gui.models.connection import Connection, why_not
 from soulsgui.gui.models.rules import CLIENT_ACTIONS, ClientAction, Question, possible, question_before
 from soulsgui.gui.states import clients_here
@@ -156,10 +156,7 @@ class ClientsSection(QWidget):
             self.model.column_number("rate"), Sparkline(RATES_ROLE, self.table)
         )
         self.table.sort_by(self.model.column_number("name"))
-        self.table.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)
-        self.table.customContextMenuRequested.connect(
-            lambda place: self.menu().popup(self.table.viewport().mapToGlobal(place))
-        )
+        self.table.offer(self.deeds)
         self.table.selectionModel().selectionChanged.connect(lambda *_: self.arrange_buttons())
         self.empty = self.make_empty()
         self._count = muted(ElidedLabel("", self))
@@ -196,6 +193,10 @@ class ClientsSection(QWidget):
             )
             button.problem.connect(self.problem)
             self.buttons[action.name] = button
+        return list(self.buttons.values())
+
+    def deeds(self) -> list[QPushButton]:
+        """Return what the menu of a client repeats."""
         return list(self.buttons.values())
 
     def replace(self, clients: list[ClientStatus]) -> None:
@@ -276,18 +277,3 @@ class ClientsSection(QWidget):
             able, reason = possible(action.name, chosen, self.feed.status)
             allowed = bool(able) and connection.live
             self.buttons[action.name].allow(allowed, action.tip if allowed else why_not(connection) or reason)
-
-    def menu(self) -> QMenu:
-        """Return a menu with the same actions as the toolbar."""
-        menu = QMenu(self)
-        menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        menu.setToolTipsVisible(True)
-        for action in self._actions:
-            button = self.buttons[action.name]
-            entry = menu.addAction(action.title)
-            dress(entry, action.icon)
-            entry.setEnabled(button.isEnabled())
-            entry.setToolTip(button.toolTip())
-            # The button stays; the menu is gone when the answer comes.
-            entry.triggered.connect(button.click)
-        return menu

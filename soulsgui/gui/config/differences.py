@@ -121,12 +121,12 @@ def effect_sentence(keys: Iterable[str]) -> str:
         effect = Effect.RESTART_RUNNER if info.effect is Effect.RESTART_RUNNER else Effect.NEW_RUN
         effects.setdefault(effect_words(effect)[0], []).append(info.key)
     sentences = [f"Takes effect with a {effect}: {', '.join(names)}." for effect, names in effects.items()]
-    for command, keys in (
-        ("run resume --set", [info.key for info in told if info.effect is Effect.RESUME]),
-        ("hyper set", [info.key for info in told if info.effect.live]),
+    for how, keys in (
+        ("by `soulsgui run resume --set`", [info.key for info in told if info.effect is Effect.RESUME]),
+        ("in the tab Running", [info.key for info in told if info.effect.live]),
     ):
         if keys:
-            sentences.append(f"A run that goes on takes it by `soulsgui {command}`: {', '.join(keys)}.")
+            sentences.append(f"A run that goes on takes it {how}: {', '.join(keys)}.")
     return " ".join(sentences)
 
 

@@ -15,13 +15,13 @@ from soulsgui.gui.models.connection import why_not
 from soulsgui.gui.models.rules import run_title
 from soulsgui.gui.settings.spec import as_yaml
 from soulsgui.gui.states import run_is_active
-from soulsgui.gui.widgets.command_button import Stage, Words
+from soulsgui.gui.widgets.command_button import CommandButton, Stage, Words
 from soulsgui.gui.widgets.dialog import FormDialog
 from soulsgui.gui.widgets.inputs import ENVIRONMENT, PresetBox, give_room, leave_wheel_to_page
 from soulsgui.gui.widgets.labels import muted, wrapped
 from soulsgui.wire.control import ApiError, ConfigValues, Preset
 
-CLIENTS, GOAL = "clients.local", "stop.mean_return"
+CLIENTS, GOAL, SEED = "clients.local", "stop.mean_return", "seed"
 
 
 @dataclass(frozen=True)
@@ -31,15 +31,13 @@ class Choice:
     config: ConfigValues  # the user's settings and the defaults
     preset: Preset | None = None  # the chosen preset, None for the current settings
     overrides: Mapping[str, Any] = field(default_factory=dict)  # what wins over everything, by dotted key
+    from_checkpoint: bool = False  # whether it begins with the settings of a run's checkpoint instead
 
     def value(self, key: str) -> Any:
         """Return the value a setting would have."""
-        layers = (
-            self.overrides,
-            self.config.saved,
-            self.preset.values if self.preset is not None else {},
-            self.config.defaults,
-        )
+        own = (self.config.saved, self.preset.values if self.preset is not None else {})
+        below = (self.config.run,) if self.from_checkpoint else own
+        layers = (self.overrides, *below, self.config.defaults)
         return next((layer[key] for layer in layers if key in layer), None)
 
     def still_winning(self) -> dict[str, Any]:
@@ -60,6 +58,7 @@ class Choice:
 
 
 _MOST_CLIENTS = 64
+_MOST_SEEDS = 100
 _NOTE_LINES = 3
 _CHARACTERS = 62
 
@@ -78,9 +77,11 @@ class NewRunDialog(FormDialog):
         feed: Feed,
         overrides: Mapping[str, Any] | None = None,
         preset: str = "",
+        checkpoint: str = "",
         parent: QWidget | None = None,
     ) -> None:
         super().__init__("newRunDialog", "New run", parent)
+        self._checkpoint = checkpoint  # `RUN/PATH` of the one that it begins from; empty for none
         self._feed = feed
         self._overrides = dict(overrides or {})
         self._wanted_preset = preset
@@ -94,11 +95,13 @@ class NewRunDialog(FormDialog):
         self._fetch_presets = Fetch(
             self, partial(feed.ask, "config.presets"), came=self._presets_came, failed=self._not_had
         )
+        whose = {"run": checkpoint.partition("/")[0]} if checkpoint else {}
         self._fetch_config = Fetch(
-            self, partial(feed.ask, "config.get"), came=self._config_came, failed=self._not_had
+            self, partial(feed.ask, "config.get", whose), came=self._config_came, failed=self._not_had
         )
         self._missing = {self._fetch_presets, self._fetch_config}
         feed.run_changed.connect(self._update)
+        feed.queue_changed.connect(self._update)
         feed.connection_changed.connect(self._connection_changed)
         self._update()
         self._ask()
@@ -120,6 +123,12 @@ class NewRunDialog(FormDialog):
         self.clients.setRange(0, _MOST_CLIENTS)
         self.clients.valueChanged.connect(lambda: self._typed.add(self.clients))
         self.clients.setToolTip("How many clients play on the server's own machine")
+        self.seeds = QSpinBox(self)
+        give_room(self.seeds)
+        leave_wheel_to_page(self.seeds)
+        self.seeds.setRange(1, _MOST_SEEDS)
+        self.seeds.valueChanged.connect(self._preset_chosen)
+        self.seeds.setToolTip("Runs that differ in their seed alone, one after another: an experiment")
         self.goal = QLineEdit(self)
         validator = QDoubleValidator(self.goal)
         validator.setLocale(QLocale.c())
@@ -140,6 +149,11 @@ class NewRunDialog(FormDialog):
         self.start = self.make_main(self._start_words, self._send, "play")
         self.start.setObjectName("startRun")
         self.start.finished.connect(self._started)
+        words = Words("Into the &queue", "Putting it in …", "It waits")
+        self.queue = CommandButton(words, "add", partial(self._send, "queue"), self)
+        self.queue.setAutoDefault(False)
+        self.queue.finished.connect(self._started)
+        self.queue.problem.connect(self.show_problem)
         self.again = QPushButton("Try &again", self)
         self.again.setAutoDefault(False)
         self.again.clicked.connect(self._ask)
@@ -149,14 +163,16 @@ class NewRunDialog(FormDialog):
         form = QFormLayout()
         form.setVerticalSpacing(10)
         form.addRow("&Preset", self.preset)
+        form.setRowVisible(self.preset, not self._checkpoint)
         form.addRow("", self.hint)
         form.addRow("&Name", self.name)
         form.addRow("N&ote", self.note)
+        form.addRow("&Seeds", self.seeds)
         form.addRow("&Local clients", self.clients)
         form.addRow("&Goal (mean return)", self.goal)
         form.addRow("", self.no_goal)
         form.addRow(self.active)
-        self.arrange(form, self.start, _CHARACTERS, aside=[self.again])
+        self.arrange(form, self.start, _CHARACTERS, aside=[self.again], beside=[self.queue])
         self.name.setFocus()
 
     def _ask(self) -> None:
@@ -196,7 +212,7 @@ class NewRunDialog(FormDialog):
         if self._config is None:
             return None
         preset = self.preset.currentData() or self._config.preset
-        return Choice(self._config, self._presets.get(preset), self._overrides)
+        return Choice(self._config, self._presets.get(preset), self._overrides, bool(self._checkpoint))
 
     def _preset_chosen(self) -> None:
         choice = self._choice()
@@ -223,6 +239,12 @@ class NewRunDialog(FormDialog):
 
     def _explain(self, choice: Choice) -> None:
         parts = [f"Trains {choice.value(ENVIRONMENT)}."]
+        if self._checkpoint:
+            parts.append(f"It begins from the checkpoint {self._checkpoint}, with the settings of that.")
+        if self.seeds.value() > 1:
+            seed = int(choice.value(SEED) or 0)
+            last = seed + self.seeds.value() - 1
+            parts.append(f"{self.seeds.value()} runs one after another, with the seeds {seed} to {last}.")
         chosen = self._presets.get(self.preset.currentData())
         if chosen is not None:
             parts.append(chosen.about)
@@ -247,19 +269,22 @@ class NewRunDialog(FormDialog):
         preset = self._wanted_preset and self._fetch_presets in self._missing
         return "Asking for the settings …" if self._config is None or preset else ""
 
-    def _send(self) -> Call:
+    def _send(self, if_active: str = "") -> Call:
         self.wrong.hide()
         choice = self._choice()
         goal = float(self.goal.text()) if self.goal.text() else None
         active = run_is_active(self._feed.status.run.state)
+        begins = {"from": self._checkpoint} if self._checkpoint else {"preset": self.preset.currentData()}
+        several = {"seeds": self.seeds.value()} if self.seeds.value() > 1 else {}
         return self._feed.call(
             "run.start",
             {
-                "preset": self.preset.currentData(),
+                **begins,
                 "overrides": choice.changes(self.clients.value(), goal) if choice is not None else {},
                 "name": self.name.text().strip(),
                 "note": self.note.toPlainText().strip(),
-                "if_active": "stop" if active else "refuse",
+                **several,
+                "if_active": if_active or ("stop" if active else "refuse"),
             },
         )
 
@@ -268,7 +293,7 @@ class NewRunDialog(FormDialog):
         self.accept()
 
     def _update(self) -> None:
-        if self.start.stage is Stage.RUNNING:
+        if Stage.RUNNING in (self.start.stage, self.queue.stage):
             # What goes on now may be the very run that is being begun.
             return
         run = self._feed.status.run
@@ -276,16 +301,20 @@ class NewRunDialog(FormDialog):
         words = self._stop_words if active else self._start_words
         self.start.set_words(words, "play", self._send)
         if active:
-            cost = f"“{run_title(run)}” goes on. It is saved and ended first."
+            cost = f"“{run_title(run)}” goes on. It is saved and ended first, or this one waits."
             if run.checkpoint_age_s is not None:
                 cost += f" Its last checkpoint is {text.about(run.checkpoint_age_s)} old."
             self.active.setText(cost)
-        self.active.setVisible(active)
+        elif waiting := len(self._feed.status.queue):
+            self.active.setText(f"{text.plural(waiting, 'One run waits', '{n} runs wait')} in the queue.")
+        self.active.setVisible(active or bool(self._feed.status.queue))
         refusal = why_not(self._feed.connection)
         wrong = self.no_goal.text() if self._goal_is_wrong else ""
         self.no_goal.setVisible(bool(wrong))
         reason = refusal or self._waiting_words or wrong
         self.start.allow(not reason, reason)
+        self.queue.setVisible(active or bool(self._feed.status.queue))
+        self.queue.allow(not reason, reason or "It begins when the runs before it have ended")
         begins = self._begins_when_possible and not self._waiting_words
         self._begins_when_possible &= not refusal and not begins
         if begins:

@@ -13,6 +13,7 @@ from soulsgui.config.schema import shipped_with
 from soulsgui.gui.config.bars import ConflictBar, EditorHead, PresetRow, ProblemBar
 from soulsgui.gui.config.differences import differences, effect_sentence
 from soulsgui.gui.config.draft import Draft, changed_keys, read_problems, sentence
+from soulsgui.gui.config.running import RunningTab
 from soulsgui.gui.config.views import Views
 from soulsgui.gui.feed import Call, Feed, Fetch
 from soulsgui.gui.geometry import Memory
@@ -67,6 +68,8 @@ class ConfigEditor(QWidget):
         self.problem_bar = ProblemBar(self)
         self.conflict_bar = ConflictBar(self)
         self.views = Views(self)
+        self.running = RunningTab(self._feed, self._shell, self)
+        self.views.addTab(self.running, "&Running")
         self._memory.restore(self.views.differences.table)
         parts = self.head, self.presets, self.conflict_bar, self.problem_bar, (self.views, 1)
         column(*parts, on=self, margins=self.margins, gap_px=8)
@@ -89,7 +92,7 @@ class ConfigEditor(QWidget):
         self.conflict_bar.overwrite.connect(self._overwrite)
         self.views.form_edited.connect(self._typed)
         self.views.text_edited.connect(self._text_edited)
-        self.views.turned.connect(self._settle)
+        self.views.turned.connect(self._turned)
         for keys, work in (
             (QKeySequence.StandardKey.Save, self._save_by_key),
             (QKeySequence.StandardKey.Refresh, self.refresh),
@@ -98,8 +101,16 @@ class ConfigEditor(QWidget):
             shortcut.setContext(Qt.ShortcutContext.WidgetWithChildrenShortcut)
             shortcut.activated.connect(work)
 
+    def _turned(self) -> None:
+        """Show what belongs to the tab in front: that of the running run is about nothing of the file."""
+        of_file = self.views.currentWidget() is not self.running
+        self.head.setVisible(of_file)
+        self.presets.setVisible(of_file)
+        self._settle()
+
     def refresh(self) -> None:
         """Ask for the file again."""
+        self.running.refresh()
         self._fetch_presets.request()
         self._fetch.request()
 
@@ -280,6 +291,9 @@ class ConfigEditor(QWidget):
             self._want({key: value for key, value in layer.values.items() if key not in keys}, layer.preset)
 
     def _save_by_key(self) -> None:
+        if self.views.currentWidget() is self.running:
+            self.running.apply.click()
+            return
         self._flush()
         self._show_state()
         if self.head.save.isEnabled():

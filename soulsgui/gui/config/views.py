@@ -39,6 +39,7 @@ class Views(QTabWidget):
         self.text.setAccessibleName("Text of config.yaml")
         self.differences = DifferencesTab(self)
         self._form_text: str | None = None
+        self._wanted = ""  # the setting to be shown once there is a form
         self._pending = False
         self._stale = False
         self._filling = False
@@ -114,6 +115,8 @@ class Views(QTabWidget):
         if draft.layer is not None:
             self.form.show_draft(draft.layer.values)
         self._filling = False
+        if self._wanted:
+            self.reveal(self._wanted)
 
     def take_form(self, draft: Draft, preset: str) -> bool:
         """Take what was typed in the form into a draft; False when there was nothing."""
@@ -161,6 +164,7 @@ class Views(QTabWidget):
     def reveal(self, key: str) -> None:
         """Show a setting in the form."""
         self.setCurrentWidget(self._form_page)
+        self._wanted = key if self.form is None else ""
         if self.form is not None and key in specs():
             self.form.reveal(key)
 

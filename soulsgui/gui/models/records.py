@@ -203,8 +203,11 @@ class RecordsModel(NamedRows, Generic[T]):
         rows = [record for record in self._all.values() if self._matches(record)]
         if self._sort_column is not None:
             rows.sort(key=self._columns[self._sort_column].sort_key, reverse=self._downwards)
-        rows.sort(key=lambda record: not self._on_top(record))
-        self.show_rows([self._identity(record) for record in rows])
+        self.show_rows([self._identity(record) for record in self.arrange(rows)])
+
+    def arrange(self, rows: list[T]) -> list[T]:
+        """Return the records that match the filter, sorted as the user chose, as they are shown."""
+        return sorted(rows, key=lambda record: not self._on_top(record))
 
     def _matches(self, record: T) -> bool:
         if not self._filter:

@@ -67,15 +67,41 @@ def _stopping_words(active: RunStatus) -> str:
 
 
 def load_question(checkpoint: CheckpointInfo, run: RunSummary, active: RunStatus) -> Question:
-    """Return what to ask before training goes on from a checkpoint of a run."""
-    goes_on = run_is_active(active.state)
-    newest = active.env_steps if goes_on and active.id == run.id else run.env_steps
-    sentences = [_stopping_words(active)] if goes_on else []
-    sentences.append(f"Training goes on from update {text.count(checkpoint.updates)} as a new attempt.")
-    if newest > checkpoint.env_steps:
-        steps = text.count(newest - checkpoint.env_steps)
+    """Return what to ask before the run that goes on continues from a checkpoint, of it or of another run."""
+    sentences = [f"{run_title(active)} is saved first; its clients stay."]
+    sentences.append(f"It goes on from update {text.count(checkpoint.updates)} as a new attempt.")
+    if active.id == run.id and active.env_steps > checkpoint.env_steps:
+        steps = text.count(active.env_steps - checkpoint.env_steps)
         sentences.append(f"The {steps} steps after it stay on the curves, marked as overwritten.")
-    return Question(f"Load this checkpoint of {run_title(run)}?", " ".join(sentences), "Load")
+    return Question(f"Load this checkpoint into {run_title(active)}?", " ".join(sentences), "Load")
+
+
+_ROTATED = ("current", "previous", "best")
+
+
+def why_not_trashed(chosen: CheckpointInfo | None, goes_on: bool) -> str:
+    """Return why a checkpoint of a run, which may go on, can't be thrown away; empty when it can."""
+    if chosen is None:
+        return "Choose a checkpoint first."
+    if chosen.pinned:
+        return "It is pinned: unpin it first."
+    kept = goes_on and chosen.kind in _ROTATED
+    return "The run goes on and keeps it for the case of a crash." if kept else ""
+
+
+def why_run_not_trashed(chosen: RunSummary | None, active: RunStatus) -> str:
+    """Return why a run can't be thrown away; empty when it can."""
+    if chosen is None:
+        return "Choose a run first."
+    if chosen.pinned:
+        return "It is pinned: unpin it first."
+    return "It goes on: stop it first." if chosen.id == active.id and run_is_active(active.state) else ""
+
+
+def purge_question(what: str, size_bytes: int) -> Question:
+    """Return what to ask before something leaves the bin for good."""
+    sentence = f"It is gone for good then; {text.size(size_bytes)} become free."
+    return Question(f"Remove {what} for good?", sentence, "Remove")
 
 
 def stop_question(service: ServiceStatus, run: RunStatus) -> Question | None:

@@ -1,21 +1,22 @@
-"""What a plot is made of: curves, goal, moments, crosshair, axes, legend, and what fades it."""
+"""What a plot is made of: curves, goal, moments, crosshair, cursors, axes, legend, and what fades it."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyqtgraph as pg
-from PySide6.QtCore import QRectF, Qt, Signal
-from PySide6.QtGui import QColor, QFont, QPainter, QPaintEvent, QPen
+from PySide6.QtCore import QPoint, QRectF, Qt, Signal
+from PySide6.QtGui import QColor, QFont, QPainter, QPaintEvent, QPen, QResizeEvent
 from PySide6.QtWidgets import QHBoxLayout, QWidget
 
 from soulsgui.gui import text
 from soulsgui.gui.colours import Colours, Tone, blend
 from soulsgui.gui.icons import colours_of, qcolor
 from soulsgui.gui.plotting.rows import Axis, Mark, mark_at
-from soulsgui.gui.plotting.series import Points, Reading, Series
+from soulsgui.gui.plotting.scale import Scale, ScaleKind
+from soulsgui.gui.plotting.series import Piece, Points, Reading, Series
 from soulsgui.gui.widgets.labels import ElidedLabel, Label
 
 _DOT_PX = 6
@@ -42,9 +43,11 @@ class DrawnCurve:
         self._canvas = canvas
         self.items: list[_Items] = []
 
-    def draw(self, left: float, right: float, width_px: int, colours: Colours) -> tuple[float, float]:
-        """Draw what is between two positions of x."""
-        pieces = list(self.series.pieces(left, right, width_px))
+    def draw(
+        self, left: float, right: float, width_px: int, colours: Colours, scale: Scale
+    ) -> tuple[float, float]:
+        """Draw what is between two positions of x, and return the lowest and the highest place in it."""
+        pieces = [_scaled(piece, scale) for piece in self.series.pieces(left, right, width_px)]
         while len(self.items) < len(pieces):
             dots = pg.ScatterPlotItem(size=_DOT_PX, pen=None)
             made = _Items(pg.PlotCurveItem([], []), pg.PlotCurveItem([], []), dots)
@@ -89,6 +92,11 @@ class DrawnCurve:
         items.dots.setBrush(pg.mkBrush(faded if overwritten else full))
 
 
+def _scaled(piece: Piece, scale: Scale) -> Piece:
+    (x, y), (smooth_x, smooth_y) = piece.raw, piece.smooth
+    return Piece((x, scale.place(y)), (smooth_x, scale.place(smooth_y)), piece.overwritten)
+
+
 def pen(colour: str, width: int, style: Qt.PenStyle | None = None) -> QPen:
     """Return a pen whose width is in pixels at any zoom."""
     made = QPen(QColor(colour), width)
@@ -110,6 +118,9 @@ def _put(item: pg.PlotCurveItem, points: Points) -> None:
 _ANCHORS = [(1, 0), (1, 1)]
 _FLATTEST = 0.04
 _ABOVE = 10
+_NAMED = 2  # curves that the legend always has room for
+_NAMES_SHARE = 0.6  # of the legend, for the names of more
+_SWATCH_PX = 36
 
 
 class GoalLine(pg.InfiniteLine):  # type: ignore[misc]
@@ -125,10 +136,16 @@ class GoalLine(pg.InfiniteLine):  # type: ignore[misc]
     def show_goal(self, value: float | None, words: str) -> None:
         """Stand at a value; None hides the line."""
         self.goal = value
-        self.setVisible(value is not None)
-        if value is not None:
-            self.setPos(value)
-            self.label.setFormat(words.replace("{", "{{").replace("}", "}}"))
+        self.label.setFormat(words.replace("{", "{{").replace("}", "}}"))
+
+    def draw(self, scale: Scale) -> float | None:
+        """Stand at its place on a scale, and return that; None where there is none."""
+        place = math.nan if self.goal is None else float(scale.place(np.asarray([self.goal]))[0])
+        self.setVisible(math.isfinite(place))
+        if not math.isfinite(place):
+            return None
+        self.setPos(place)
+        return place
 
     def take_look(self, colours: Colours, font: QFont) -> None:
         """Take on the colours and the font of the theme."""
@@ -160,8 +177,8 @@ class MarkLines(pg.PlotCurveItem):  # type: ignore[misc]
 
     def draw(self, axis: Axis, low: float, high: float) -> None:
         """Stand between two values of y."""
-        x = np.repeat([mark.x(axis) for mark in self.marks], 2).astype(float)
-        self.setData(x, np.tile([low, high], len(self.marks)))
+        places = [x for mark in self.marks if math.isfinite(x := mark.x(axis))]
+        self.setData(np.repeat(places, 2).astype(float), np.tile([low, high], len(places)))
 
     def take_look(self, colours: Colours) -> None:
         """Take on the colours of the theme."""
@@ -174,19 +191,22 @@ class Crosshair(pg.InfiniteLine):  # type: ignore[misc]
     def __init__(self) -> None:
         super().__init__(angle=90)
         self.place: float | None = None
+        self.readings: list[tuple[DrawnCurve, Reading]] = []
         self.hide()
 
     def read(self, curves: Sequence[DrawnCurve], axis: Axis, marks: Sequence[Mark], reach: float) -> str:
         """Stand at the row nearest to the place, and return the values there; empty without any."""
         place = self.place
-        readings = [] if place is None else [(one.name, one.series.nearest(place)) for one in curves]
-        found = [(name, reading) for name, reading in readings if reading is not None]
+        near = [] if place is None else [(one, one.series.nearest(place)) for one in curves]
+        found = [(curve, reading) for curve, reading in near if reading is not None]
         self.setVisible(bool(found))
+        self.readings = found
         if place is None or not found:
             return ""
         found.sort(key=lambda one: abs(one[1].x - place))
         self.setPos(found[0][1].x)
-        return reading_text(found, axis, mark_at(marks, axis, place, reach), reach)
+        named = [(curve.name, reading) for curve, reading in found]
+        return reading_text(named, axis, mark_at(marks, axis, place, reach), reach)
 
     def take_look(self, colours: Colours) -> None:
         """Take on the colours of the theme."""
@@ -214,7 +234,9 @@ def _places(reading: Reading, axis: Axis) -> tuple[str, str]:
     return {
         Axis.EPISODE: (episode, moment),
         Axis.ENV_STEP: (steps, moment),
+        Axis.UPDATE: (f"update {text.count(reading.update)}", moment),
         Axis.TIME: (moment, episode),
+        Axis.TRAINING: (f"after {text.duration(reading.x)}", episode),
     }[axis]
 
 
@@ -229,13 +251,112 @@ def _value(name: str, reading: Reading, alone: bool) -> str:
     return f"mean of {text.count(reading.count)}: {words}"
 
 
+_UNITS = {Axis.EPISODE: "episodes", Axis.ENV_STEP: "steps", Axis.UPDATE: "updates"}
+
+
+class Cursors:
+    """Two upright lines, A and B, that can be dragged: what lies between them is told."""
+
+    def __init__(self, canvas: pg.PlotWidget, moved: Callable[[], None]) -> None:
+        self._canvas = canvas
+        self._moved = moved
+        self.lines: list[pg.InfiniteLine] = []
+
+    @property
+    def places(self) -> list[float]:
+        """Where they stand."""
+        return [float(line.value()) for line in self.lines]
+
+    def show(self, places: tuple[float, float] | None) -> None:
+        """Stand at two positions of x; None takes them away."""
+        if places and self.lines:
+            for line, place in zip(self.lines, places, strict=True):
+                line.setPos(place)
+            return
+        for line in self.lines:
+            self._canvas.removeItem(line)
+        self.lines = []
+        for name, place in zip("AB", places or (), strict=False):
+            line = pg.InfiniteLine(place, angle=90, movable=True, label=name, labelOpts={"position": 0.94})
+            line.setZValue(_ABOVE)
+            line.sigDragged.connect(self._moved)
+            self._canvas.addItem(line, ignoreBounds=True)
+            self.lines.append(line)
+
+    def words(self, curves: Sequence[DrawnCurve], axis: Axis) -> str:
+        """Return what lies between them: of x, and of each curve."""
+        if not self.lines:
+            return ""
+        ends = self.places
+        found = [(one.name, *(one.series.nearest(end) for end in ends)) for one in curves]
+        known = [(name, first, second) for name, first, second in found if first and second]
+        if not known:
+            return ""
+        _, first, second = known[0]
+        between = abs(second.x - first.x)
+        unit = _UNITS.get(axis)
+        apart = f"{text.count(round(between))} {unit}" if unit else text.duration(between)
+        said = [f"A {_places(first, axis)[0]} → B {_places(second, axis)[0]}: {apart}"]
+        for name, one, other in known:
+            sign = "+" if other.smooth >= one.smooth else "−"
+            change = f"{sign}{text.value(abs(other.smooth - one.smooth))}"
+            said.append(f"{name} {text.value(one.smooth)} → {text.value(other.smooth)} ({change})")
+        return " · ".join(said)
+
+    def take_look(self, colours: Colours, font: QFont) -> None:
+        """Take on the colours and the font of the theme."""
+        for line in self.lines:
+            line.setPen(pen(colours.accent, 1))
+            line.setHoverPen(pen(colours.accent, 3))
+            line.label.setColor(colours.on_accent)
+            line.label.fill = pg.mkBrush(colours.accent)
+            line.label.setFont(font)
+
+
 class NumberAxis(pg.AxisItem):  # type: ignore[misc]
     """Ticks such as `200 k` and `1.2 M`, all with the digits that the distance between them needs."""
 
+    y_scale = Scale()
+
+    def take_scale(self, scale: Scale) -> None:
+        """Have ticks for another scale."""
+        if scale != self.y_scale:
+            self.y_scale = scale
+            # What was drawn before is kept as long as the range is the same.
+            self.picture = None
+            self.update()
+
+    def tickValues(self, minVal: float, maxVal: float, size: float) -> list[tuple[float, list[float]]]:
+        """Return where ticks are; those of a scale that is not linear are powers of ten."""
+        ticks = self.y_scale.ticks(minVal, maxVal)
+        if not ticks:
+            found: list[tuple[float, list[float]]] = super().tickValues(minVal, maxVal, size)
+            return found
+        return [(1.0, self.y_scale.place(np.asarray(ticks)).tolist())]
+
     def tickStrings(self, values: Sequence[float], scale: float, spacing: float) -> list[str]:
         """Return the words at these ticks."""
+        if self.y_scale.kind is not ScaleKind.LINEAR:
+            told = [self.y_scale.value(value) for value in values]
+            return [short_number(value, abs(value), abs(value)) for value in told]
         largest = max((abs(value) * scale for value in values), default=0.0)
         return [short_number(value * scale, spacing * scale, largest) for value in values]
+
+
+class DurationAxis(NumberAxis):
+    """Ticks such as `10 min` and `2 h`."""
+
+    _STEPS = (1, 5, 10, 30, 60, 300, 600, 1800, 3600, 7200, 21_600, 43_200)
+
+    def tickSpacing(self, minVal: float, maxVal: float, size: float) -> list[tuple[float, float]]:
+        """Return how far ticks are apart."""
+        least = (maxVal - minVal) / max(size / 110, 2)
+        days = 86_400 * max(math.ceil(least / 86_400), 1)
+        return [(next((step for step in self._STEPS if step >= least), days), 0.0)]
+
+    def tickStrings(self, values: Sequence[float], scale: float, spacing: float) -> list[str]:
+        """Return the words at these ticks."""
+        return [text.duration(value) if value > 0 else "0" for value in values]
 
 
 def short_number(value: float, spacing: float, largest: float) -> str:
@@ -307,6 +428,57 @@ class _Swatch(QWidget):
         painter.fillRect(line, QColor(colours.curve(self._colour)))
 
 
+class Readout(QWidget):
+    """The values under the crosshair, a line for each curve: for more than the legend has room for."""
+
+    _MOST = 12
+
+    def __init__(self, parent: QWidget) -> None:
+        super().__init__(parent)
+        self.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
+        self._lines: list[tuple[int | None, str]] = []
+        self.hide()
+
+    def show_readings(self, readings: Sequence[tuple[DrawnCurve, Reading]], axis: Axis, x_px: int) -> None:
+        """Stand beside a place of x; hidden where there is nothing to tell of several curves."""
+        self.setVisible(len(readings) > _NAMED)
+        if self.isHidden():
+            return
+        lines: list[tuple[int | None, str]] = [(None, _places(readings[0][1], axis)[0])]
+        by_value = sorted(readings, key=lambda one: -np.nan_to_num(one[1].smooth, nan=-np.inf))
+        lines += [
+            (curve.colour, f"{text.value(one.smooth)}  {text.plain(curve.name)}") for curve, one in by_value
+        ]
+        if len(lines) > self._MOST:
+            lines = [*lines[: self._MOST - 1], (None, f"and {len(lines) - self._MOST + 1} more")]
+        self._lines = lines
+        metrics = self.fontMetrics()
+        room = self.parentWidget().rect()
+        widest = max(metrics.horizontalAdvance(words) for _, words in lines) + 2 * metrics.height()
+        self.resize(min(widest, room.width() // 2), len(lines) * metrics.lineSpacing() + 10)
+        right = x_px + 12 + self.width() <= room.width()
+        self.move(QPoint(x_px + 12 if right else x_px - 12 - self.width(), 6))
+        self.raise_()
+        self.update()
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        """Write the lines."""
+        painter, colours, metrics = QPainter(self), colours_of(self), self.fontMetrics()
+        painter.setPen(QPen(QColor(colours.border), 1))
+        painter.setBrush(QColor(colours.card))
+        painter.drawRect(self.rect().adjusted(0, 0, -1, -1))
+        indent = metrics.height()
+        for number, (colour, words) in enumerate(self._lines):
+            top = 5 + number * metrics.lineSpacing()
+            if colour is not None:
+                middle = top + metrics.lineSpacing() / 2
+                painter.fillRect(QRectF(6, middle - 1.5, indent - 4, 3), QColor(colours.curve(colour)))
+            painter.setPen(QColor(colours.muted if colour is None else colours.text))
+            left = 6 if colour is None else 6 + indent
+            line = metrics.elidedText(words, Qt.TextElideMode.ElideRight, self.width() - left - 4)
+            painter.drawText(left, top + metrics.ascent(), line)
+
+
 class Legend(QWidget):
     """Names of the curves on the left, the reading of the crosshair on the right."""
 
@@ -316,7 +488,9 @@ class Legend(QWidget):
         self._row.setContentsMargins(4, 0, 4, 0)
         self._row.setSpacing(6)
         self._parts: list[QWidget] = []
-        self._moments = [_Swatch(None, self), Label("checkpoint or resume", self)]
+        self._curves: Sequence[DrawnCurve] = ()
+        self._moment = Label(parent=self)
+        self._moments = [_Swatch(None, self), self._moment]
         for part in self._moments:
             part.hide()
             self._row.addWidget(part)
@@ -335,11 +509,27 @@ class Legend(QWidget):
             part.hide()
             part.deleteLater()
         self._parts = []
+        self._curves = curves
+        room = sum(self.fontMetrics().horizontalAdvance(one.name) + _SWATCH_PX for one in curves)
+        if len(curves) > _NAMED and room > self.width() * _NAMES_SHARE:
+            self._parts = [Label(f"{len(curves)} curves", self)]
+            self._row.insertWidget(0, self._parts[0])
+            return
         for curve in curves:
             label = Label(curve.name, self)
             for part in (_Swatch(curve.colour, self), label):
                 self._row.insertWidget(len(self._parts), part)
                 self._parts.append(part)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Name the curves where there is room for that now."""
+        super().resizeEvent(event)
+        if len(self._curves) > _NAMED:
+            self.show_curves(self._curves)
+
+    def name_marks(self, words: str) -> None:
+        """Say what the upright lines are."""
+        self._moment.setText(words)
 
     def show_reading(self, words: str, with_marks: bool) -> None:
         """Say what stands under the crosshair, or else what the upright lines are where there are any."""

@@ -3,7 +3,7 @@
 Importing this module imports pyqtgraph; `host.PlotHost` does so after the window was first shown.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pyqtgraph as pg
@@ -15,17 +15,21 @@ from PySide6.QtWidgets import QFrame, QVBoxLayout, QWidget
 from soulsgui.gui.icons import colours_of
 from soulsgui.gui.plotting.drawing import (
     Crosshair,
+    Cursors,
     DrawnCurve,
+    DurationAxis,
     GoalLine,
     Legend,
     MarkLines,
     NumberAxis,
+    Readout,
     StaleOverlay,
     View,
     pen,
     with_goal,
 )
 from soulsgui.gui.plotting.rows import Axis, Mark, axis_title
+from soulsgui.gui.plotting.scale import Scale, ScaleKind
 from soulsgui.gui.plotting.series import Series
 from soulsgui.gui.throttle import Throttle
 from soulsgui.gui.widgets.labels import Label
@@ -52,11 +56,19 @@ class Plot(QFrame):
         clicked: The curve was clicked; with the position of x.
         follow_changed: Follow was switched, by the user or by the program.
         drawn: A picture was made; with the ends of x in it.
+        moved: The user looks at another part of x; with its ends.
+        pointed: The mouse is at a position of x; None when it is gone.
+        measured: What lies between the two cursors, in words; empty without them.
+        dragged: The user moved a cursor; with the places of both.
     """
 
     clicked = Signal(float)
     follow_changed = Signal(bool)
     drawn = Signal(float, float)
+    moved = Signal(float, float)
+    pointed = Signal(object)
+    measured = Signal(str)
+    dragged = Signal(float, float)
 
     def __init__(self, parent: QWidget | None = None, x_title: bool = True) -> None:
         super().__init__(parent)
@@ -70,6 +82,11 @@ class Plot(QFrame):
         self._framed = False  # whether a curve was in view when it was last drawn
         self._fit_y = True
         self._drawing = False
+        self._scale = Scale()
+        self.reading = ""  # the values under the crosshair, in words
+        self.hides_all = False  # whether a logarithm draws nothing, because nothing is above 0
+        self.last = 0.0  # how much of x is followed; 0 for all of it
+        self._ranges: Callable[[], Sequence[tuple[float, float]]] = self.ranges
         self._build()
         self._throttle = Throttle(self, self._draw, REPAINT_MS)
         self._live = Throttle(self, self._throttle.request, LIVE_MS)
@@ -99,6 +116,8 @@ class Plot(QFrame):
         self._goal = GoalLine()
         for item in (self._marks, self._crosshair, self._goal):
             self._canvas.addItem(item, ignoreBounds=True)
+        self._cursors = Cursors(self._canvas, self._cursor_dragged)
+        self._readout = Readout(self._canvas)
         self._empty = Label(parent=self._canvas)
         self._empty.setAlignment(Qt.AlignmentFlag.AlignCenter)
         self._empty.setWordWrap(True)
@@ -113,8 +132,8 @@ class Plot(QFrame):
 
     @staticmethod
     def _axis_items(axis: Axis) -> dict[str, pg.AxisItem]:
-        bottom = pg.DateAxisItem() if axis is Axis.TIME else NumberAxis("bottom")
-        return {"bottom": bottom, "left": NumberAxis("left")}
+        kind = {Axis.TIME: pg.DateAxisItem, Axis.TRAINING: DurationAxis}.get(axis, NumberAxis)
+        return {"bottom": kind("bottom"), "left": NumberAxis("left")}
 
     def show_series(self, series: Sequence[tuple[Series, str, int]]) -> None:
         """Show these curves instead of the present ones."""
@@ -127,9 +146,10 @@ class Plot(QFrame):
         self._view.enableAutoRange(enable=False)
         self._throttle.request()
 
-    def show_marks(self, marks: Sequence[Mark]) -> None:
-        """Show these moments as upright lines."""
+    def show_marks(self, marks: Sequence[Mark], words: str = "checkpoint or resume") -> None:
+        """Show these moments as upright lines, which the legend calls so."""
         self._marks.marks = tuple(marks)
+        self._legend.name_marks(words)
         self._draw_crosshair()
         self._throttle.request()
 
@@ -158,6 +178,35 @@ class Plot(QFrame):
             self._recolour()
         self._canvas.setLabel("bottom", axis_title(axis))
         self._show_rulers()
+
+    def show_scale(self, kind: ScaleKind) -> None:
+        """Draw y as itself, or as a logarithm."""
+        if kind is not self._scale.kind:
+            self._scale = Scale(kind)
+            self._fit_y = True
+            self._throttle.request()
+
+    def show_last(self, width: float) -> None:
+        """Follow the last part of x, so wide; 0 for the whole curve."""
+        self.last = width
+        self.set_follow(True)
+
+    def share_x(self, ranges: Callable[[], Sequence[tuple[float, float]]]) -> None:
+        """Show the ends of x that all of these have, as plots do that stand side by side."""
+        self._ranges = ranges
+
+    def show_cursors(self, places: tuple[float, float] | None) -> None:
+        """Let the user measure between two lines; None takes them away."""
+        self._cursors.show(places)
+        self._cursors.take_look(colours_of(self), self.font())
+        self._measure()
+
+    def _cursor_dragged(self) -> None:
+        self._measure()
+        self.dragged.emit(*self._cursors.places)
+
+    def _measure(self) -> None:
+        self.measured.emit(self._cursors.words(self._curves, self._axis))
 
     def dim(self, dimmed: bool) -> None:
         """Fade while what is drawn is not the present."""
@@ -240,12 +289,19 @@ class Plot(QFrame):
             self._fit_y = False
         else:
             self.set_follow(False)
+            self.moved.emit(*self.x_view())
+
+    def ranges(self) -> list[tuple[float, float]]:
+        """Return the ends of x of its curves."""
+        return [found for curve in self._curves if (found := curve.series.x_range())]
 
     def _whole(self) -> tuple[float, float]:
-        ranges = [found for curve in self._curves if (found := curve.series.x_range())]
+        ranges = self._ranges()
         if not ranges:
             return _EMPTY
         first, last = min(low for low, _ in ranges), max(high for _, high in ranges)
+        if self.last:
+            first = max(first, last - self.last)
         # A single point needs some room; the newest one some air.
         room = max((last - first) * 0.02, 0.5)
         # The first value is marked, too, when there are few.
@@ -273,10 +329,15 @@ class Plot(QFrame):
         left, right = self.x_view()
         width = max(int(self._view.width()), 16)
         low, high = np.inf, -np.inf
+        scale = self._scale
+        if scale.kind is ScaleKind.SYMLOG:
+            largest = max((curve.series.largest for curve in self._curves), default=0.0)
+            scale = self._scale = Scale.for_values(scale.kind, largest)
+        self._canvas.getAxis("left").take_scale(scale)
         for curve in self._curves:
-            least, most = curve.draw(left, right, width, colours_of(self))
+            least, most = curve.draw(left, right, width, colours_of(self), scale)
             low, high = min(low, least), max(high, most)
-        goal = self._goal.goal
+        goal = self._goal.draw(scale)
         if self.is_empty and goal is not None:
             # Above the words that stand in the middle.
             low, high = goal - 1.0, goal
@@ -288,10 +349,12 @@ class Plot(QFrame):
             room = max(largest * 0.05, 0.5) if flat else (high - low) * 0.05
             bottom, top = np.clip([low - room, high + room], -_LARGEST, _LARGEST)
             self._view.setYRange(bottom, top, padding=0)
+        self.hides_all = scale.kind is ScaleKind.LOG and not low <= high and not self.is_empty
         self._marks.draw(self._axis, *self._view.viewRange()[1])
         self._draw_crosshair()
         if self._empty.isVisible() is not self.is_empty:
             self._show_rulers()
+        self._measure()
         # Left to the painting, moving the items asks for a second picture after this one.
         self._canvas.scene().prepareForPaint()
         return left, right
@@ -303,7 +366,9 @@ class Plot(QFrame):
 
     def _mouse_moved(self, place: QPointF) -> None:
         inside = self._view.sceneBoundingRect().contains(place)
-        self.move_crosshair(float(self._view.mapSceneToView(place).x()) if inside else None)
+        x = float(self._view.mapSceneToView(place).x()) if inside else None
+        self.move_crosshair(x)
+        self.pointed.emit(x)
 
     def _mouse_clicked(self, event: MouseClickEvent) -> None:
         self.setFocus(Qt.FocusReason.MouseFocusReason)
@@ -314,12 +379,11 @@ class Plot(QFrame):
     def _draw_crosshair(self) -> None:
         reach = _MARK_REACH_PX * self._view.viewPixelSize()[0]
         words = self._crosshair.read(self._curves, self._axis, self._marks.marks, reach)
-        self._legend.show_reading(words, bool(self._marks.marks))
-
-    @property
-    def reading(self) -> str:
-        """The values under the crosshair, in words; empty without one."""
-        return self._legend.reading
+        self.reading = words
+        x_px = round(self._view.mapViewToScene(QPointF(self._crosshair.value(), 0.0)).x())
+        self._readout.show_readings(self._crosshair.readings, self._axis, x_px)
+        # Values that stand beside the crosshair need not stand in the legend, too.
+        self._legend.show_reading("" if self._readout.isVisible() else words, bool(self._marks.marks))
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """Follow, fit, move, zoom and copy from the keyboard."""
@@ -340,12 +404,14 @@ class Plot(QFrame):
             self.fit()
         elif key in moves:
             self.show_x(*moves[key])
+            self.moved.emit(*moves[key])
         else:
             super().keyPressEvent(event)
 
     def leaveEvent(self, event: QEvent) -> None:
         """Take the crosshair away with the mouse."""
         self.move_crosshair(None)
+        self.pointed.emit(None)
         super().leaveEvent(event)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
@@ -385,6 +451,7 @@ class Plot(QFrame):
         self._marks.take_look(colours)
         self._crosshair.take_look(colours)
         self._goal.take_look(colours, self.font())
+        self._cursors.take_look(colours, self.font())
         self._show_rulers()
         self._throttle.request()
 

@@ -1,5 +1,6 @@
 """Rows of one metric as columns, whatever message they came in, and moments worth a line."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -9,22 +10,38 @@ import numpy as np
 from numpy.typing import NDArray
 
 from soulsgui.wire.control import History
-from soulsgui.wire.messages.metrics import AttemptRow, AttemptStart, EpisodeRows, UpdateRow
+from soulsgui.wire.messages.metrics import AttemptRow, AttemptStart, EpisodeRows, ResourceRow, UpdateRow
 
 
 class Axis(StrEnum):
-    """What x means; the values are those of `history.query`."""
+    """What x means; the values are those of `history.query`, but of training time, which the window makes."""
 
     ENV_STEP = "env_step"
     EPISODE = "episode"
+    UPDATE = "update"
     TIME = "time"
+    TRAINING = "training"  # wall time without what lies between two attempts
+
+    @property
+    def stored(self) -> str:
+        """Along what the store answers for it."""
+        return Axis.TIME.value if self is Axis.TRAINING else self.value
 
 
 def axis_title(axis: Axis) -> str:
     """Return what x means."""
-    titles = {Axis.EPISODE: "Episode", Axis.ENV_STEP: "Environment steps", Axis.TIME: "Wall time"}
+    titles = {
+        Axis.EPISODE: "Episode",
+        Axis.ENV_STEP: "Environment steps",
+        Axis.UPDATE: "Updates",
+        Axis.TIME: "Wall time",
+        Axis.TRAINING: "Training time",
+    }
     return titles[axis]
 
+
+UNKNOWN = -1
+"""Updates that were made by then, where nobody asked for them."""
 
 RETURN = "return"
 LENGTH = "length"
@@ -40,6 +57,7 @@ class CurveRows:
     episode: NDArray[np.int64]  # episodes finished up to it
     env_steps: NDArray[np.int64]  # environment steps up to it
     time: NDArray[np.float64]  # seconds since the epoch
+    update: NDArray[np.int64]  # updates made by then; of episodes known along that axis only
     value: NDArray[np.float64]  # the metric, the mean of several; what is not finite became NaN
     low: NDArray[np.float64]  # least value
     high: NDArray[np.float64]  # greatest value
@@ -53,17 +71,25 @@ class CurveRows:
         return type(self)(*(column[chosen] for column in self._columns))
 
     def axis(self, axis: Axis) -> NDArray[np.float64]:
-        """Return x of each row, `[N]` float64."""
-        columns = {Axis.EPISODE: self.episode, Axis.ENV_STEP: self.env_steps, Axis.TIME: self.time}
+        """Return x of each row, `[N]` float64; along training time the wall time."""
+        columns = {
+            Axis.EPISODE: self.episode,
+            Axis.ENV_STEP: self.env_steps,
+            Axis.UPDATE: self.update,
+            Axis.TIME: self.time,
+            Axis.TRAINING: self.time,
+        }
         return columns[axis].astype(np.float64)
 
     @classmethod
     def empty(cls) -> Self:
         """Return no rows."""
-        return cls.of([], [], [], [], [], [])
+        return cls.of([], [], [], [], [], [], [])
 
     @classmethod
-    def of(cls, row: Any, attempt: Any, episode: Any, env_steps: Any, time: Any, value: Any) -> Self:
+    def of(
+        cls, row: Any, attempt: Any, episode: Any, env_steps: Any, time: Any, update: Any, value: Any
+    ) -> Self:
         """Return single rows from anything that can become an array."""
         values = np.asarray(value, np.float64)  # None becomes NaN, too
         values = np.where(np.isfinite(values), values, np.nan)
@@ -73,6 +99,7 @@ class CurveRows:
             np.asarray(episode, np.int64),
             np.asarray(env_steps, np.int64),
             np.asarray(time, np.float64),
+            np.asarray(update, np.int64),
             *3 * (values,),
             np.ones(values.size, np.int64),
         )
@@ -89,27 +116,28 @@ class CurveRows:
 
 def from_history(history: History) -> CurveRows:
     """Return the buckets of an answer to `history.query`."""
-    rows = CurveRows.of(
-        history.row, history.attempt, history.episode, history.env_steps, history.time, history.value
-    )
+    # Rows of updates have their number.
+    update = history.update or ([UNKNOWN] * len(history.row) if history.of_episodes else history.row)
+    place = history.row, history.attempt, history.episode, history.env_steps, history.time, update
+    rows = CurveRows.of(*place, history.value)
     low, high = np.asarray(history.low, np.float64), np.asarray(history.high, np.float64)
     return replace(rows, low=low, high=high, count=np.asarray(history.count, np.int64))
 
 
-def from_episodes(rows: EpisodeRows, metric: str) -> CurveRows:
-    """Return a metric of live episodes, NaN where an episode has none."""
+def from_episodes(rows: EpisodeRows, metric: str, update: int) -> CurveRows:
+    """Return a metric of live episodes that ended after an update, NaN where an episode has none."""
     name = _EPISODE_FIELDS.get(metric)
     values = getattr(rows, name) if name else rows.values.get(metric, [None] * len(rows.row))
-    return CurveRows.of(rows.row, rows.attempt, rows.episode, rows.env_steps, rows.time, values)
+    updates = [update] * len(rows.row)
+    return CurveRows.of(rows.row, rows.attempt, rows.episode, rows.env_steps, rows.time, updates, values)
 
 
-def from_update(row: UpdateRow, metric: str) -> CurveRows | None:
-    """Return a metric of one live update, None when the update does not have it."""
+def from_update(row: UpdateRow | ResourceRow, metric: str) -> CurveRows | None:
+    """Return a metric of one live update, or of what was used then; None when the row does not have it."""
     if metric not in row.values:
         return None
-    return CurveRows.of(
-        [row.update], [row.attempt], [row.episodes], [row.env_steps], [row.time], [row.values[metric]]
-    )
+    place = [row.update], [row.attempt], [row.episodes], [row.env_steps], [row.time], [row.update]
+    return CurveRows.of(*place, [row.values[metric]])
 
 
 def attempt_start(row: AttemptRow) -> AttemptStart:
@@ -119,16 +147,25 @@ def attempt_start(row: AttemptRow) -> AttemptStart:
 
 @dataclass(frozen=True)
 class Mark:
-    """One moment."""
+    """One moment; what of its place is not known is NaN until a series tells it (`Series.placed`)."""
 
-    episode: int  # episodes finished by then
-    env_steps: int  # environment steps by then
+    episode: float  # episodes finished by then
+    env_steps: float  # environment steps by then
     time: float  # seconds since the epoch
-    text: str  # what happened, translated
+    text: str  # what happened
+    update: float = math.nan  # updates made by then
+    trained: float = math.nan  # seconds of training by then
 
     def x(self, axis: Axis) -> float:
         """Return where it stands."""
-        return {Axis.EPISODE: self.episode, Axis.ENV_STEP: self.env_steps, Axis.TIME: self.time}[axis]
+        places = {
+            Axis.EPISODE: self.episode,
+            Axis.ENV_STEP: self.env_steps,
+            Axis.UPDATE: self.update,
+            Axis.TIME: self.time,
+            Axis.TRAINING: self.trained,
+        }
+        return places[axis]
 
 
 def mark_at(marks: Sequence[Mark], axis: Axis, x: float, reach: float) -> Mark | None:

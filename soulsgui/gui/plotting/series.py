@@ -1,7 +1,7 @@
 """Rows of one run and metric as series: what is drawn of them at any zoom, smoothed."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -10,8 +10,10 @@ from numpy.typing import NDArray
 from soulsgui.gui.plotting.rows import (
     LENGTH,
     RETURN,
+    UNKNOWN,
     Axis,
     CurveRows,
+    Mark,
     attempt_start,
     from_episodes,
     from_history,
@@ -23,6 +25,7 @@ from soulsgui.wire.messages.metrics import (
     AttemptRow,
     AttemptStart,
     EpisodeRows,
+    ResourceRow,
     Row,
     UpdateRow,
 )
@@ -86,14 +89,17 @@ class Reading:
     smooth: float
     x: float
     count: int = 1
+    update: int = 0
+    low: float = np.nan
+    high: float = np.nan
 
 
 class AttemptCurve:
     """Rows of one attempt, in rising order of x."""
 
-    def __init__(self, rows: CurveRows, axis: Axis, smooth: NDArray[np.float64]) -> None:
+    def __init__(self, rows: CurveRows, x: NDArray[np.float64], smooth: NDArray[np.float64]) -> None:
         self._rows = rows
-        self._x = rows.axis(axis)
+        self._x = x
         self._smooth = smooth
 
     @property
@@ -139,9 +145,14 @@ class AttemptCurve:
     def nearest(self, x: float, limit: float) -> Reading | None:
         """Return the row nearest to a position, None when none is at or before `limit`."""
         stop = int(np.searchsorted(self._x, limit, "right"))
-        if not stop:
-            return None
-        place = int(np.argmin(np.abs(self._x[:stop] - x)))
+        return self._reading(int(np.argmin(np.abs(self._x[:stop] - x)))) if stop else None
+
+    def readings(self, left: float, right: float) -> Iterator[Reading]:
+        """Yield the rows between two positions."""
+        start, stop = np.searchsorted(self._x, left), np.searchsorted(self._x, right, "right")
+        return map(self._reading, range(int(start), int(stop)))
+
+    def _reading(self, place: int) -> Reading:
         rows = self._rows
         return Reading(
             int(rows.episode[place]),
@@ -151,6 +162,9 @@ class AttemptCurve:
             float(self._smooth[place]),
             float(self._x[place]),
             int(rows.count[place]),
+            int(rows.update[place]),
+            float(rows.low[place]),
+            float(rows.high[place]),
         )
 
 
@@ -175,15 +189,23 @@ class _Part(NamedTuple):
 class Series:
     """The rows of one metric of one run: the whole run in buckets, a part of it in finer ones, live rows.
 
+    With a client only those of the episodes that it played.
+
     Live rows may arrive before and after the answer to the query. Row numbers decide what is old and what is
     new, so that nothing is drawn twice or missed.
     """
 
     def __init__(
-        self, run_id: str, metric: str = RETURN, axis: Axis = Axis.EPISODE, weight: float = 0.95
+        self,
+        run_id: str,
+        metric: str = RETURN,
+        axis: Axis = Axis.EPISODE,
+        weight: float = 0.95,
+        client: str = "",
     ) -> None:
         self.run_id = run_id
         self.metric = metric
+        self.client = client
         self._axis = axis
         self._weight = weight
         self._part: _Part | None = None
@@ -193,7 +215,10 @@ class Series:
         self._whole = CurveRows.empty()
         self._live: list[CurveRows] = []
         self._starts: dict[int, AttemptStart] = {}
+        self._pauses: dict[int, float] = {}
         self._last = (0, 0)
+        self._last_time = 0.0
+        self._updates = 0
         self._configured = False  # a metric of episodes that is one of `telemetry.metrics`
         self._loaded = False
         self._drawn: dict[int, AttemptCurve] | None = None
@@ -206,6 +231,8 @@ class Series:
         self._whole = from_history(history)
         self._configured = history.of_episodes
         self._last = self._last_of(history)
+        self._last_time = max(history.time, default=0.0)
+        self._updates = history.last_update[1]
         self._loaded = True
 
     def refine(self, history: History, left: float, right: float) -> None:
@@ -227,20 +254,29 @@ class Series:
             self._starts[row.attempt] = attempt_start(row)
             self._drawn = None
         elif isinstance(row, EpisodeRows) and self.of_episodes:
-            self._append_episodes(from_episodes(row, self.metric))
-        elif isinstance(row, UpdateRow) and not self.of_episodes:
+            self._append_episodes(from_episodes(row, self.metric, self._updates), row.client)
+        elif isinstance(row, UpdateRow) and self.of_episodes:
+            self._updates = row.update if row.kind == "update" else self._updates
+        elif isinstance(row, ResourceRow):
+            found = from_update(row, self.metric)
+            if found is not None and row.time > self._last_time:
+                self._last_time = row.time
+                self._take(found)
+        elif isinstance(row, UpdateRow):
             found = from_update(row, self.metric)
             if found is not None and (row.attempt, row.update) > self._last:
                 self._last = (row.attempt, row.update)
                 self._take(found)
 
-    def _append_episodes(self, rows: CurveRows) -> None:
+    def _append_episodes(self, rows: CurveRows, clients: Sequence[str]) -> None:
         new = rows.row > self._last[1]
         if not new.any():
             return
         newest = int(rows.row.max())
         self.missed_rows |= self._loaded and newest - self._last[1] != int(new.sum())
         self._last = (0, newest)
+        if self.client:
+            new &= np.asarray(clients) == self.client
         self._take(rows.where(new))
 
     def _take(self, rows: CurveRows) -> None:
@@ -294,21 +330,75 @@ class Series:
             rows = rows.where(np.lexsort((x, rows.attempt)))
             for number in np.unique(rows.attempt).tolist():
                 own = rows.where(rows.attempt == number)
-                self._drawn[number] = AttemptCurve(own, self._axis, self._smoothed(number, own))
+                self._drawn[number] = AttemptCurve(own, self._x(own), self._smoothed(number, own))
         return self._drawn
+
+    def _x(self, rows: CurveRows) -> NDArray[np.float64]:
+        """Return x of each row."""
+        x = rows.axis(self._axis)
+        if self._axis is Axis.TRAINING:
+            for number, pause in self._pauses.items():
+                x[rows.attempt == number] -= pause
+        return x
+
+    def _find_pauses(self, rows: CurveRows) -> None:
+        """Find what is to be taken from the wall time of each attempt, so that training alone counts."""
+        self._pauses, trained = {}, 0.0
+        for number in np.unique(rows.attempt).tolist():
+            times = rows.time[rows.attempt == number]
+            told = self._starts[number].time if number in self._starts else 0.0
+            began = min(told, float(times.min())) if told else float(times.min())
+            self._pauses[number] = began - trained
+            trained += float(times.max()) - began
+
+    def stored_range(self, left: float, right: float) -> tuple[float, float]:
+        """Return a part of x as the store knows it."""
+        return self._stored_x(left), self._stored_x(right)
+
+    def _stored_x(self, x: float) -> float:
+        if self._axis is not Axis.TRAINING:
+            return x
+        found = x
+        for number, curve in self._curves.items():
+            if number == min(self._curves) or curve.x_range[0] <= x:
+                found = x + self._pauses[number]
+        return found
+
+    def placed(self, marks: Iterable[Mark]) -> list[Mark]:
+        """Return moments with what the rows tell of their places: where the last row before each stands."""
+        rows = self._all_rows()
+        rows = rows.where(np.argsort(rows.time, kind="stable"))
+        found = []
+        for mark in marks:
+            began = [number for number, start in self._starts.items() if start.time <= mark.time]
+            pause = self._pauses.get(max(began, default=min(self._pauses, default=0)), np.nan)
+            mark = replace(mark, trained=mark.time - pause)
+            last = int(np.searchsorted(rows.time, mark.time, "right")) - 1
+            if last >= 0 and not np.isfinite(mark.episode):
+                update = float(rows.update[last]) if rows.update[last] != UNKNOWN else mark.update
+                place = float(rows.episode[last]), float(rows.env_steps[last])
+                mark = replace(mark, episode=place[0], env_steps=place[1], update=update)
+            found.append(mark)
+        return found
+
+    @property
+    def largest(self) -> float:
+        """The largest value by its size, 0 without any."""
+        rows = self._all_rows()
+        ends = np.abs(np.concatenate((rows.low, rows.high)))
+        return float(np.max(ends, initial=0.0, where=np.isfinite(ends)))
 
     def _all_rows(self) -> CurveRows:
         """Return the whole run with the finer part in its place, and the live rows."""
         live, part = CurveRows.joined([CurveRows.empty(), *self._live]), self._part
         self._live = [live]
+        self._find_pauses(CurveRows.joined((self._whole, live)))
         if part is None:
             return CurveRows.joined((self._whole, live))
         attempt, row = part.last
         after = live.row > row if self.of_episodes else live.attempt > attempt
         after |= (live.attempt == attempt) & (live.row > row)
-        outside = [
-            (x < part.left) | (x > part.right) for x in (self._whole.axis(self._axis), live.axis(self._axis))
-        ]
+        outside = [(x < part.left) | (x > part.right) for x in (self._x(self._whole), self._x(live))]
         return CurveRows.joined((self._whole.where(outside[0]), part.rows, live.where(outside[1] | after)))
 
     def _smoothed(self, attempt: int, rows: CurveRows) -> NDArray[np.float64]:
@@ -338,6 +428,8 @@ class Series:
             return float(first.episodes)
         if self._axis is Axis.ENV_STEP:
             return float(first.env_steps)
+        if self._axis is Axis.UPDATE:
+            return float(first.update)
         beyond = self._curves[attempt].x_after_step(first.env_steps, float("inf"))
         return float(np.nextafter(beyond, -np.inf))
 
@@ -400,3 +492,10 @@ class Series:
             if (reading := curve.nearest(x, self._end(number))) is not None
         ]
         return min(reversed(found), key=lambda reading: abs(reading.x - x), default=None)
+
+    def readings(self, left: float, right: float) -> Iterator[tuple[int, Reading, bool]]:
+        """Yield the rows between two positions: the attempt of each, and whether it was overwritten."""
+        for number, curve in self._curves.items():
+            end = self._end(number)
+            for reading in curve.readings(left, right):
+                yield number, reading, reading.x > end

@@ -1,4 +1,4 @@
-"""The checkpoints of the chosen run: list, quicksave, load, note."""
+"""The checkpoints of the chosen run: saved, loaded, evaluated, exported, thrown away and put back."""
 
 from collections.abc import Callable, Iterable
 from functools import partial
@@ -6,36 +6,54 @@ from typing import Any
 
 from PySide6.QtGui import QGuiApplication, QKeySequence, QShortcut
 from PySide6.QtWidgets import (
+    QAbstractButton,
     QCheckBox,
+    QFileDialog,
     QFormLayout,
     QHBoxLayout,
     QLineEdit,
     QPlainTextEdit,
-    QPushButton,
     QStackedLayout,
     QWidget,
 )
 
+from soulsgui.gui import text
 from soulsgui.gui.feed import Call, Feed, Fetch
-from soulsgui.gui.icons import dress
 from soulsgui.gui.models.connection import why_not
 from soulsgui.gui.models.records import RecordsModel
-from soulsgui.gui.models.rules import Question, load_question, why_not_resumed, why_refused
-from soulsgui.gui.runs.models import CHECKPOINT_COLUMNS, described
-from soulsgui.gui.shell import Shell, notify_problem
+from soulsgui.gui.models.rules import (
+    Question,
+    load_question,
+    purge_question,
+    resume_question,
+    run_title,
+    why_not_resumed,
+    why_not_trashed,
+    why_refused,
+)
+from soulsgui.gui.runs.evaluate import EvaluateDialog
+from soulsgui.gui.runs.models import (
+    CHECKPOINT_COLUMNS,
+    EvaluatedCheckpoint,
+    described,
+    evaluated_words,
+    evaluations,
+)
+from soulsgui.gui.shell import Action, Shell, carry_out, notify_problem
 from soulsgui.gui.states import run_is_active
 from soulsgui.gui.widgets.ask import AskingButton
 from soulsgui.gui.widgets.boxes import column, row
-from soulsgui.gui.widgets.command_button import CommandButton, Words
-from soulsgui.gui.widgets.dialog import FormDialog
+from soulsgui.gui.widgets.command_button import CommandButton, MoreButton, Words, allow
+from soulsgui.gui.widgets.dialog import FittingFileDialog, FormDialog
 from soulsgui.gui.widgets.empty_state import EmptyState
 from soulsgui.gui.widgets.fitting_button import FittingButton
 from soulsgui.gui.widgets.labels import ElidedLabel, muted
-from soulsgui.gui.widgets.table import Table
-from soulsgui.wire.control import CheckpointInfo, RunSummary
+from soulsgui.gui.widgets.table import Deed, Table
+from soulsgui.wire.control import CheckpointInfo, Evaluated, Exported, Freed, Job, RunSummary
 from soulsgui.wire.messages.metrics import CheckpointRow, Row
 from soulsgui.wire.messages.server_config import learns_from_log_probs
 
+_FORMATS = {"onnx": "ONNX", "safetensors": "safetensors"}
 _NOTE_LINES = 4
 _CHARACTERS = 52
 SendNote = Callable[[str | None, str], Call]
@@ -81,7 +99,7 @@ class NoteDialog(FormDialog):
 
 
 class CheckpointsTab(QWidget):
-    """Lists, saves and loads the checkpoints of one run."""
+    """Lists the checkpoints of one run, or those of it in the bin, with all that can be done with them."""
 
     def __init__(self, feed: Feed, shell: Shell, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -89,6 +107,7 @@ class CheckpointsTab(QWidget):
         self._shell = shell
         self._run: RunSummary | None = None
         self._wanted = ""
+        self._evaluation: dict[str, Any] = {}
         self.model = RecordsModel(CHECKPOINT_COLUMNS, lambda info: info.id, parent=self)
         self.table = Table("checkpointsTable", "Checkpoints", self)
         self._tell = partial(notify_problem, shell)
@@ -96,6 +115,8 @@ class CheckpointsTab(QWidget):
         self._fetch = Fetch(self, self._ask, came=self._take, failed=self._tell)
         feed.rows_arrived.connect(self._rows_arrived)
         feed.allowed_changed.connect(self._allow)
+        feed.job_changed.connect(self._job_changed)
+        feed.jobs_listed.connect(self._show_evaluations)
         self._allow()
 
     def _build(self) -> None:
@@ -103,7 +124,8 @@ class CheckpointsTab(QWidget):
         self.table.setSelectionMode(Table.SelectionMode.SingleSelection)
         self.table.sort_by(self.model.column_number("time"), downwards=True)
         self.table.selectionModel().currentRowChanged.connect(self._allow)
-        self.table.row_opened.connect(lambda _: self.load.click())
+        self.table.row_opened.connect(lambda _: (self.resume if self.load.isHidden() else self.load).click())
+        self.table.offer(self._deeds)
         self.model.layoutChanged.connect(self._allow)
         self.model.dataChanged.connect(self._allow)
         self._empty = EmptyState("save", "No checkpoint yet", "", parent=self)
@@ -124,38 +146,83 @@ class CheckpointsTab(QWidget):
         self.note.returnPressed.connect(self.save.click)
         self.memory = QCheckBox("With replay &memory", self)
         self.memory.setToolTip("May be large. Loaded again, learning goes on where it was at once.")
-        return row((self.note, 1), self.memory, self.save)
+        self.verify = CommandButton(Words("Verify", "Reading …", "Verified"), "check", self._verify, self)
+        self.verify.finished.connect(self._verified)
+        self.verify.problem.connect(self._tell)
+        self.bin = FittingButton("Bin", "trash", self)
+        self.bin.setCheckable(True)
+        self.bin.explain("Show what of this run was thrown away")
+        self.bin.toggled.connect(self._other_list)
+        return row((self.note, 1), self.memory, self.save, self.verify, self.bin)
 
     def _chosen_row(self) -> QHBoxLayout:
         self._words = muted(ElidedLabel("", self))
         words = Words("Load…", "Loading …", "Loaded")
         self.load = AskingButton(words, "load", self._load, self._load_question, self)
-        loaded = "The checkpoint was loaded; the training goes on from it."
-        self.load.finished.connect(lambda _: self._shell.notify("success", loaded))
-        self.load.problem.connect(self._tell)
-        self.edit = QPushButton("Edit note…", self)
-        dress(self.edit, "edit")
-        self.edit.clicked.connect(self._edit)
-        self.copy = QPushButton("Copy path", self)
-        dress(self.copy, "copy")
-        self.copy.clicked.connect(self._copy)
+        words = Words("Resume from here", "Resuming …", "Resumed")
+        self.resume = AskingButton(words, "resume", self._resume, self._resume_question, self)
+        self.evaluate = FittingButton("Evaluate…", "star", self)
+        self.evaluate.clicked.connect(partial(self._ask_evaluation, False))
+        words = Words("Put back", "Putting back …", "Put back")
+        self.restore = CommandButton(words, "reset", partial(self._of_chosen, "restore"), self)
+        words = Words("Remove for good…", "Removing …", "Removed")
+        purge = partial(self._of_chosen, "purge")
+        self.purge = AskingButton(words, "remove", purge, self._purge_question, self)
+        for button, done in (
+            (self.load, self._loaded),
+            (self.resume, self._loaded),
+            (self.restore, self.refresh),
+            (self.purge, self._purged),
+        ):
+            button.problem.connect(self._tell)
+            button.finished.connect(done)
         self.watch = FittingButton("Watch it play", "watch", self)
         self.watch.clicked.connect(self._watch)
-        return row((self._words, 1), self.watch, self.edit, self.copy, self.load)
+        self.more = MoreButton(self)
+        self.edit = self.more.add("Edit note…", "edit", self._edit)
+        self.pin = self.more.add("Pin", "pin", self._pin)
+        self.begin = self.more.add("New run from it…", "play", self._begin)
+        self.film = self.more.add("Film it…", "play", partial(self._ask_evaluation, True))
+        self.more.menu_of.addSeparator()
+        self.exports = [
+            self.more.add(f"Export as {title}…", "export", partial(self._ask_export, name))
+            for name, title in _FORMATS.items()
+        ]
+        self.copy = self.more.add("Copy path", "copy", self._copy)
+        self.more.menu_of.addSeparator()
+        self.trash = self.more.add("Move to the bin", "trash", self._trash)
+        buttons: list[QAbstractButton] = [
+            self.watch,
+            self.evaluate,
+            self.load,
+            self.resume,
+            self.restore,
+            self.purge,
+        ]
+        return row((self._words, 1), *buttons, self.more)
+
+    def _deeds(self) -> list[Deed]:
+        if self.bin.isChecked():
+            return [self.restore, self.purge]
+        return [self.watch, self.evaluate, self.load, self.resume, *self.more.menu_of.actions()]
 
     def show_run(self, run: RunSummary | None) -> None:
         """Show the checkpoints of a run; of the same one again only what it is allowed to do."""
         other = (run.id if run else "") != (self._run.id if self._run else "")
         self._run = run
         if other:
-            self._fetch.forget()
-            self.model.replace(())
-            self._empty.say("Looking for checkpoints …", "")
-            self._stack.setCurrentIndex(1)
-            self.refresh()
+            self.bin.setChecked(False)
+            self._other_list()
         self._allow()
 
-    def refresh(self) -> None:
+    def _other_list(self) -> None:
+        self._fetch.forget()
+        self.model.replace(())
+        self._empty.say("Looking for checkpoints …", "")
+        self._stack.setCurrentIndex(1)
+        self.refresh()
+
+    def refresh(self, *_: object) -> None:
         """Ask for the list again."""
         if self._run is not None:
             self._fetch.request()
@@ -179,20 +246,45 @@ class CheckpointsTab(QWidget):
             self.table.selectRow(place)
 
     def _ask(self) -> Call | None:
-        return self._feed.ask("checkpoint.list", {"run": self._run.id}) if self._run is not None else None
+        if self._run is None:
+            return None
+        params: dict[str, Any] = {"run": self._run.id} | ({"trashed": True} if self.bin.isChecked() else {})
+        return self._feed.ask("checkpoint.list", params)
 
     def _take(self, result: dict[str, Any]) -> None:
         found = [CheckpointInfo.model_validate(one) for one in result["checkpoints"]]
-        self.model.replace(found)
+        self.model.replace(self._with_evaluations(found))
         soon = "The first one is saved after a few rounds. A quicksave saves one now."
         hint = soon if self._goes_on() else "This run ended before one was saved."
-        self._empty.say("No checkpoint yet", hint)
+        if self.bin.isChecked():
+            self._empty.say("Its bin is empty", "Checkpoints that you throw away stand here.")
+        else:
+            self._empty.say("No checkpoint yet", hint)
         self._stack.setCurrentIndex(0 if found else 1)
         if self._wanted:
             self.choose(self._wanted)
         if self.chosen is None and found:
             self.table.selectRow(0)
         self._allow()
+
+    def _with_evaluations(self, found: Iterable[CheckpointInfo]) -> list[CheckpointInfo]:
+        known = evaluations(self._feed.jobs.values(), self._run.id if self._run is not None else "")
+        fields = CheckpointInfo.model_fields
+        return [
+            EvaluatedCheckpoint(
+                **{name: getattr(info, name) for name in fields}, evaluated=known[info.model_id]
+            )
+            if info.model_id in known
+            else info
+            for info in found
+        ]
+
+    def _show_evaluations(self) -> None:
+        self.model.replace(self._with_evaluations(self.model.records))
+
+    def _job_changed(self, job: Job) -> None:
+        if (job.command, job.state) == ("checkpoint.evaluate", "done"):
+            self._show_evaluations()
 
     def _rows_arrived(self, rows: Iterable[Row]) -> None:
         run = self._run.id if self._run is not None else ""
@@ -204,24 +296,60 @@ class CheckpointsTab(QWidget):
         return self._run is not None and active.id == self._run.id and run_is_active(active.state)
 
     def _allow(self, *_: object) -> None:
-        away = why_not(self._feed.connection)
-        refusal = why_refused("checkpoint.save", self._feed.connection, self._feed.status)
+        status, connection, chosen = self._feed.status, self._feed.connection, self.chosen
+        away, in_bin, active = why_not(connection), self.bin.isChecked(), run_is_active(status.run.state)
+        refusal = why_refused("checkpoint.save", connection, status)
         if not self._goes_on():
             refusal = away or "Only a run that goes on can be saved."
         self.save.allow(not refusal, refusal or "Save a checkpoint now (Ctrl+Shift+S)")
         self.note.setEnabled(not refusal)
         self.memory.setEnabled(not refusal)
-        self.memory.setVisible(self._goes_on() and not learns_from_log_probs(self._feed.status.run.algorithm))
-        chosen = self.chosen
+        self.memory.setVisible(self._goes_on() and not learns_from_log_probs(status.run.algorithm))
+        self.verify.allow(not away, away or "Read every file anew, and check it by its hash")
+        self.bin.setEnabled(not away)
+        for button in (self.restore, self.purge):
+            button.setVisible(in_bin)
+            nothing = away or ("" if chosen is not None else "Choose a checkpoint first.")
+            button.allow(not nothing, nothing)
+        for part in (self.watch, self.evaluate, self.more):
+            part.setVisible(not in_bin)
         reason = why_not_resumed(chosen, "checkpoint")
+        self.load.setVisible(active and not in_bin)
+        refusal = reason or why_refused("checkpoint.load", connection, status)
+        into = f"Let {run_title(status.run)} go on from this checkpoint; clients stay"
+        self.load.allow(not (away or refusal), away or refusal or into)
+        self.resume.setVisible(not (in_bin or self._goes_on()))
         tip = "Go on with the training from this checkpoint"
-        self.load.allow(not (away or reason), away or reason or tip)
-        self.edit.setEnabled(chosen is not None and chosen.valid and not away)
-        self.copy.setEnabled(chosen is not None)
-        broken = "" if chosen is None or chosen.valid else "It is damaged: it can't play."
-        self.watch.setEnabled(chosen is not None and not (away or broken))
-        self.watch.explain(away or broken or "This checkpoint plays, and you see how")
+        self.resume.allow(not (away or reason), away or reason or tip)
+        self._allow_more(chosen, away)
         self._words.setText("" if chosen is None else f"{described(chosen)}. {reason}".strip())
+
+    def _allow_more(self, chosen: CheckpointInfo | None, away: str) -> None:
+        nothing = away or ("Choose a checkpoint first." if chosen is None else "")
+        damaged = nothing or (chosen.error or "It is damaged." if chosen and not chosen.valid else "")
+        self.watch.setEnabled(not damaged)
+        self.watch.explain(damaged or "This checkpoint plays, and you see how")
+        self.evaluate.setEnabled(not damaged)
+        self.evaluate.explain(damaged or "Play episodes with it, beside the training")
+        allow(self.edit, damaged, "Your own words about it")
+        pinned = chosen is not None and chosen.pinned
+        self.pin.setText("Unpin" if pinned else "Pin")
+        kept = (
+            "Let the history be thinned of it again" if pinned else "Keep it however long the history grows"
+        )
+        allow(self.pin, damaged, kept)
+        allow(
+            self.begin, damaged or why_not_resumed(chosen), "Begin another run with its weights and settings"
+        )
+        allow(self.film, damaged, "Play episodes and keep a video of them")
+        for entry in self.exports:
+            allow(entry, damaged, "Write it as a file for other programs")
+        allow(
+            self.copy, "Choose a checkpoint first." if chosen is None else "", chosen.path if chosen else ""
+        )
+        refusal = away or why_not_trashed(chosen, self._goes_on())
+        freed = text.size(chosen.size_bytes) if chosen is not None else ""
+        allow(self.trash, refusal, f"Throw it away; {freed} become free when the bin is emptied")
 
     def _save(self) -> Call:
         # Hidden: the algorithm of this run keeps none.
@@ -236,23 +364,70 @@ class CheckpointsTab(QWidget):
         self.refresh()
         self._shell.notify("success", "Checkpoint saved", described(saved))
 
+    def _verify(self) -> Call | None:
+        return self._feed.job("checkpoint.verify", {"run": self._run.id}) if self._run is not None else None
+
+    def _verified(self, result: dict[str, Any]) -> None:
+        found = [CheckpointInfo.model_validate(one) for one in result["checkpoints"]]
+        damaged = [info for info in found if not info.valid]
+        whole = text.plural(len(found), "The one checkpoint is", "All {n} checkpoints are")
+        if damaged:
+            what = text.plural(len(damaged), "One checkpoint is damaged", "{n} checkpoints are damaged")
+            self._shell.notify("error", what, "\n".join(f"{one.id}: {one.error}" for one in damaged))
+        elif found:
+            self._shell.notify("success", f"{whole} as saved")
+        self.refresh()
+
+    def _place(self) -> dict[str, Any]:
+        run, chosen = self._run, self.chosen
+        return {"run": run.id if run else "", "path": chosen.id if chosen else ""}
+
     def _load_question(self) -> Question | None:
         if self._run is None or self.chosen is None:
             return None
         return load_question(self.chosen, self._run, self._feed.status.run)
 
     def _load(self) -> Call:
-        chosen = self.chosen
-        run, name = self._run.id if self._run else "", chosen.id if chosen else ""
-        return self._feed.call("run.resume", {"run": run, "checkpoint": name, "if_active": "stop"})
+        return self._feed.job("checkpoint.load", self._place())
+
+    def _resume_question(self) -> Question | None:
+        return resume_question(self._run, self._feed.status.run) if self._run is not None else None
+
+    def _resume(self) -> Call:
+        place = self._place()
+        params = {"run": place["run"], "checkpoint": place["path"], "if_active": "stop"}
+        return self._feed.call("run.resume", params)
+
+    def _loaded(self, _: dict[str, Any]) -> None:
+        self._shell.notify("success", "The checkpoint was loaded; the training goes on from it.")
+        self.refresh()
+
+    def _ask_evaluation(self, film: bool) -> None:
+        if self.chosen is None:
+            return
+        self._evaluation = self._place()
+        dialog = EvaluateDialog(described(self.chosen), film, self)
+        dialog.wanted.connect(self._evaluate)
+        dialog.open()
+
+    def _evaluate(self, how: dict[str, Any]) -> None:
+        place = self._evaluation
+        params = {"run": place["run"], "checkpoint": place["path"]} | how
+        carry_out(self._shell, self._feed.job("checkpoint.evaluate", params), self._evaluated)
+
+    def _evaluated(self, result: dict[str, Any]) -> None:
+        found = Evaluated.model_validate(result)
+        played = text.plural(found.episodes, "one episode", "{n} episodes")
+        words = f"Evaluated over {played}: {evaluated_words(found)}"
+        self._shell.notify("success", words, " ".join(found.notes))
 
     def _edit(self) -> None:
-        run, chosen = self._run, self.chosen
-        if run is None or chosen is None:
+        chosen, place = self.chosen, self._place()
+        if chosen is None:
             return
 
         def save(_: str | None, note: str) -> Call:
-            return self._feed.call("checkpoint.edit", {"run": run.id, "path": chosen.id, "note": note})
+            return self._feed.call("checkpoint.edit", place | {"note": note})
 
         dialog = NoteDialog("Note of the checkpoint", None, chosen.note, save, self)
         dialog.accepted.connect(self.refresh)
@@ -261,6 +436,64 @@ class CheckpointsTab(QWidget):
     def _watch(self) -> None:
         if self._run is not None and self.chosen is not None:
             self._shell.open_player(self._run, self.chosen.id)
+
+    def _pin(self) -> None:
+        if self.chosen is not None:
+            params = self._place() | {"pin": not self.chosen.pinned}
+            carry_out(self._shell, self._feed.call("checkpoint.edit", params), self._pinned)
+
+    def _pinned(self, result: dict[str, Any]) -> None:
+        self._wanted = CheckpointInfo.model_validate(result["checkpoint"]).id
+        self.refresh()
+
+    def _begin(self) -> None:
+        place = self._place()
+        self._shell.open_new_run(checkpoint=f"{place['run']}/{place['path']}")
+
+    def _ask_export(self, name: str) -> None:
+        if self.chosen is None:
+            return
+        write = partial(self._export, self._place() | {"format": name})
+        dialog = FittingFileDialog(
+            f"Export as {_FORMATS[name]}", write, self, QFileDialog.AcceptMode.AcceptSave
+        )
+        dialog.setDefaultSuffix(name)
+        dialog.setNameFilter(f"{_FORMATS[name]} (*.{name})")
+        dialog.selectFile(f"{self._place()['run']}_{self.chosen.model_id}.{name}")
+        dialog.open()
+
+    def _export(self, params: dict[str, Any], path: str) -> None:
+        call = self._feed.job("checkpoint.export", params, path)
+        carry_out(self._shell, call, partial(self._exported, path))
+
+    def _exported(self, path: str, result: dict[str, Any]) -> None:
+        self._shell.notify("success", f"Exported to {path}", Exported.model_validate(result).checked)
+
+    def _of_chosen(self, what: str) -> Call:
+        return self._feed.call(f"checkpoint.{what}", self._place())
+
+    def _trash(self) -> None:
+        place, chosen = self._place(), self.chosen
+        if chosen is not None:
+            call = self._feed.call("checkpoint.trash", place)
+            carry_out(self._shell, call, partial(self._trashed, place, chosen))
+
+    def _trashed(self, place: dict[str, Any], gone: CheckpointInfo, _: dict[str, Any]) -> None:
+        self.refresh()
+        freed = f"{text.size(gone.size_bytes)} become free when it is removed from there for good."
+        undo = Action("Undo", partial(self._undo, place))
+        self._shell.notify("success", "The checkpoint is in the bin", freed, undo)
+
+    def _undo(self, place: dict[str, Any]) -> None:
+        self._wanted = place["path"]
+        carry_out(self._shell, self._feed.call("checkpoint.restore", place), self.refresh)
+
+    def _purge_question(self) -> Question | None:
+        return purge_question("this checkpoint", self.chosen.size_bytes) if self.chosen is not None else None
+
+    def _purged(self, result: dict[str, Any]) -> None:
+        self._shell.notify("success", f"{text.size(Freed.model_validate(result).freed_bytes)} became free")
+        self.refresh()
 
     def _copy(self) -> None:
         if self.chosen is not None:

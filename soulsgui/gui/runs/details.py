@@ -7,7 +7,7 @@ from typing import Any
 
 from PySide6.QtCore import Qt, QUrl, Signal
 from PySide6.QtGui import QDesktopServices, QGuiApplication
-from PySide6.QtWidgets import QPushButton, QSizePolicy, QStackedLayout, QTabWidget, QWidget
+from PySide6.QtWidgets import QFileDialog, QPushButton, QSizePolicy, QStackedLayout, QTabWidget, QWidget
 
 from soulsgui.config.declaring import Effect
 from soulsgui.config.paths import Folders
@@ -23,22 +23,25 @@ from soulsgui.gui.models.rules import (
     resume_question,
     run_title,
     why_not_resumed,
+    why_run_not_trashed,
 )
 from soulsgui.gui.runs.checkpoints import CheckpointsTab, NoteDialog
 from soulsgui.gui.runs.models import EventsModel, reached_words
+from soulsgui.gui.runs.videos import VideosTab
 from soulsgui.gui.settings.form import SettingsForm
 from soulsgui.gui.settings.spec import specs
-from soulsgui.gui.shell import Shell, notify_problem
+from soulsgui.gui.shell import Shell, carry_out, notify_problem
 from soulsgui.gui.states import run_look
 from soulsgui.gui.widgets.agree import run_dialog
 from soulsgui.gui.widgets.ask import AskingButton
 from soulsgui.gui.widgets.boxes import NO_MARGINS, column, flow, row
-from soulsgui.gui.widgets.command_button import CommandButton, Words
+from soulsgui.gui.widgets.command_button import CommandButton, MoreButton, Words, allow
+from soulsgui.gui.widgets.dialog import FittingFileDialog
 from soulsgui.gui.widgets.empty_state import EmptyState
 from soulsgui.gui.widgets.fitting_button import FittingButton
 from soulsgui.gui.widgets.labels import ElidedLabel, StateLabel, muted, set_property, wrapped
-from soulsgui.gui.widgets.table import Table
-from soulsgui.wire.control import ApiError, ConfigValues, Event, RunSummary
+from soulsgui.gui.widgets.table import Deed, Table
+from soulsgui.wire.control import ApiError, ConfigValues, Event, Exported, RunSummary
 
 
 class EventsTab(QWidget):
@@ -206,6 +209,7 @@ def for_a_new_run(values: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+SUFFIX = ".soulsrun"
 _GAP_PX = 8
 _HEAD_CHARACTERS = 34
 
@@ -214,10 +218,12 @@ class RunDetails(QWidget):
     """One run with its tabs.
 
     Signals:
-        edited: Name or note were changed; with the run's new `RunSummary`.
+        edited: Name, note or pin were changed; with the run's new `RunSummary`.
+        trash_wanted: The chosen run is to be thrown away.
     """
 
     edited = Signal(object)
+    trash_wanted = Signal()
 
     def __init__(self, feed: Feed, shell: Shell, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -227,6 +233,7 @@ class RunDetails(QWidget):
         self.checkpoints = CheckpointsTab(feed, shell, self)
         self.settings = RunSettingsTab(feed, shell, self)
         self.events = EventsTab(feed, shell, self)
+        self.videos = VideosTab(feed, shell, self)
         self._build()
         self._show()
 
@@ -247,8 +254,13 @@ class RunDetails(QWidget):
         self.tabs.addTab(self.checkpoints, "Check&points")
         self.tabs.addTab(self.settings, "Confi&guration")
         self.tabs.addTab(self.events, "&Events")
+        self.tabs.addTab(self.videos, "&Videos")
         parts = (head, self._facts, self._note, (self.tabs, 1))
         column(*parts, on=self, margins=(0, 6, 0, 0), gap_px=4)
+
+    def deeds(self) -> list[Deed]:
+        """Return what the menu of a run repeats."""
+        return [self.resume, self.without_goal, self.again, self.edit, *self.more.menu_of.actions()]
 
     def _buttons(self) -> list[FittingButton]:
         words = Words("Resume", "Resuming …", "Resumed")
@@ -264,11 +276,14 @@ class RunDetails(QWidget):
             command.problem.connect(partial(notify_problem, self._shell))
         self.edit = FittingButton("Edit…", "edit", self)
         self.edit.clicked.connect(self._edit)
-        self.copy = FittingButton("Copy path", "copy", self)
-        self.copy.clicked.connect(self._copy)
-        self.open = FittingButton("Open folder", "folder", self)
-        self.open.clicked.connect(self._open)
-        return [self.resume, self.without_goal, self.again, self.edit, self.copy, self.open]
+        self.more = MoreButton(self)
+        self.pin = self.more.add("Pin", "pin", self._pin)
+        self.export = self.more.add("Export…", "export", self._ask_export)
+        self.copy = self.more.add("Copy path", "copy", self._copy)
+        self.open = self.more.add("Open folder", "folder", self._open)
+        self.more.menu_of.addSeparator()
+        self.trash = self.more.add("Move to the bin", "trash", self.trash_wanted.emit)
+        return [self.resume, self.without_goal, self.again, self.edit, self.more]
 
     def show_run(self, run: RunSummary | None) -> None:
         """Show a run, or its new state."""
@@ -276,11 +291,12 @@ class RunDetails(QWidget):
         self.checkpoints.show_run(run)
         self.events.show_run(run)
         self.settings.show_run(run)
+        self.videos.show_run(run)
         self._show()
 
     def refresh(self) -> None:
         """Ask for everything in the tabs again."""
-        for tab in (self.checkpoints, self.events, self.settings):
+        for tab in (self.checkpoints, self.events, self.settings, self.videos):
             tab.refresh()
 
     def show_connection(self) -> None:
@@ -289,6 +305,7 @@ class RunDetails(QWidget):
             part.setEnabled(self._feed.connection.live)
         self.checkpoints.show_connection()
         self.events.show_connection()
+        self.videos.show_connection()
         self._allow()
 
     def _show(self) -> None:
@@ -321,8 +338,15 @@ class RunDetails(QWidget):
         self.again.allow(not (away or chosen), away or chosen or tip)
         self.edit.setEnabled(not (away or chosen))
         path = self._folder
-        self.copy.setEnabled(bool(path))
-        self.copy.explain(path)
+        allow(self.copy, "" if path else away or chosen, path)
+        pinned = self._run is not None and self._run.pinned
+        self.pin.setText("Unpin" if pinned else "Pin")
+        unpin = "Let it be thrown away again"
+        allow(self.pin, away or chosen, unpin if pinned else "Keep it from being thrown away")
+        allow(self.export, away or chosen, "Write all of it into one file, which opens on any server")
+        refusal = away or why_run_not_trashed(self._run, self._feed.status.run)
+        freed = text.size(self._run.size_bytes) if self._run is not None else ""
+        allow(self.trash, refusal, f"Throw it away; {freed} become free when the bin is emptied")
         self.open.setVisible(bool(path) and Path(path).is_dir())
 
     @property
@@ -368,6 +392,29 @@ class RunDetails(QWidget):
 
     def _written(self, result: dict[str, Any]) -> None:
         self.edited.emit(RunSummary.model_validate(result))
+
+    def _pin(self) -> None:
+        if self._run is not None:
+            params = {"run": self._run.id, "pin": not self._run.pinned}
+            carry_out(self._shell, self._feed.call("runs.edit", params), self._written)
+
+    def _ask_export(self) -> None:
+        if self._run is None:
+            return
+        write = partial(self.export_to, self._run.id)
+        dialog = FittingFileDialog("Export the run", write, self, QFileDialog.AcceptMode.AcceptSave)
+        dialog.setDefaultSuffix(SUFFIX.removeprefix("."))
+        dialog.setNameFilter(f"Runs (*{SUFFIX})")
+        dialog.selectFile(f"{self._run.id}{SUFFIX}")
+        dialog.open()
+
+    def export_to(self, run: str, path: str) -> None:
+        """Write a run into a file of this computer."""
+        call = self._feed.job("runs.export", {"run": run}, path)
+        carry_out(self._shell, call, partial(self._exported, path))
+
+    def _exported(self, path: str, result: dict[str, Any]) -> None:
+        self._shell.notify("success", f"Exported to {path}", Exported.model_validate(result).checked)
 
     def _copy(self) -> None:
         QGuiApplication.clipboard().setText(self._folder)

@@ -1,8 +1,9 @@
 """Runs, their checkpoints and their events as tables show them. Pure but for the models."""
 
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
+from typing import Any
 
 from PySide6.QtCore import QObject
 
@@ -11,7 +12,16 @@ from soulsgui.gui.colours import Tone
 from soulsgui.gui.models.records import Column, RecordsModel, number
 from soulsgui.gui.models.rules import algorithm_title, why_not_resumed
 from soulsgui.gui.states import Look, level_look, run_is_active, run_look
-from soulsgui.wire.control import CheckpointInfo, Event, RunStatus, RunSummary
+from soulsgui.wire.control import (
+    CheckpointInfo,
+    Evaluated,
+    Event,
+    Experiment,
+    Job,
+    QueuedRun,
+    RunStatus,
+    RunSummary,
+)
 from soulsgui.wire.manifest import ScoredBy
 
 _FOLLOWED = ("state", "reached", "name", "env_steps", "episodes", "best_mean_return", "seconds", "error")
@@ -22,6 +32,110 @@ def with_status(run: RunSummary, status: RunStatus) -> RunSummary:
     if status.id != run.id:
         return run
     return run.model_copy(update={name: getattr(status, name) for name in _FOLLOWED})
+
+
+class QueuedRow(RunSummary):
+    """A run that waits in the queue."""
+
+    number: int  # what its commands call it
+    place: int  # 1 begins next
+
+
+def queued_rows(queue: Iterable[QueuedRun]) -> list[QueuedRow]:
+    """Return the runs that wait, as rows among the others."""
+    fields = ("name", "experiment", "sweep", "env_id", "algorithm", "agent", "seed", "number")
+    return [
+        QueuedRow(id=f"queued {one.number}", place=place, **{name: getattr(one, name) for name in fields})
+        for place, one in enumerate(queue, start=1)
+    ]
+
+
+class GroupRow(RunSummary):
+    """The runs of an experiment or of a sweep, as one row above them."""
+
+    total: int
+    over: int
+    open: bool  # whether its runs are shown
+    statistics: Experiment | None = None  # of an experiment, over the best mean returns of its runs
+
+
+def group_of(run: RunSummary) -> str:
+    """Return the experiment or the sweep that a run is of; empty for none."""
+    return "" if isinstance(run, QueuedRow | GroupRow) else run.experiment or run.sweep
+
+
+def short_name(name: str) -> str:
+    """Return the name in the id of an experiment or a sweep, which stands behind day and time."""
+    return "_".join(name.split("_")[2:]) or name
+
+
+def group_row(runs: Sequence[RunSummary], opened: bool | None, statistics: Experiment | None) -> GroupRow:
+    """Return the row above the runs of a group, which is open where one of them goes on, unless told."""
+    active = next((run for run in runs if run_is_active(run.state)), None)
+    name = group_of(runs[0])
+    best = [run.best_mean_return for run in runs if run.best_mean_return is not None]
+    told: dict[str, Any] = {key: getattr(runs[0], key) for key in ("env_id", "algorithm", "agent")}
+    told |= {key: sum(getattr(run, key) for run in runs) for key in _SUMMED}
+    return GroupRow(
+        id=name,
+        name=short_name(name),
+        experiment=runs[0].experiment,
+        sweep=runs[0].sweep,
+        state=active.state if active is not None else "finished",
+        created=min(run.created for run in runs),
+        best_mean_return=statistics.mean if statistics is not None else max(best, default=None),
+        total=len(runs),
+        over=sum(not run_is_active(run.state) for run in runs),
+        open=active is not None if opened is None else opened,
+        statistics=statistics,
+        **told,
+    )
+
+
+_SUMMED = ("env_steps", "episodes", "seconds", "size_bytes")
+
+
+def row_look(run: RunSummary) -> Look:
+    """Return how the state of a row looks."""
+    if isinstance(run, QueuedRow):
+        return Look("state-waiting", Tone.IDLE, "Next" if run.place == 1 else f"Waits, {run.place}.", 3)
+    if not isinstance(run, GroupRow):
+        return run_look(run.state)
+    icon = "arrow-down" if run.open else "arrow-right"
+    word = f"{run.total} runs" if run.over == run.total else f"{run.over} of {run.total} over"
+    return Look(icon, Tone.TEXT, word, run_look(run.state).rank)
+
+
+def _state_tip(run: RunSummary) -> str:
+    if isinstance(run, QueuedRow):
+        return "It begins when those before it have ended."
+    if isinstance(run, GroupRow):
+        return "A click here, or Enter, shows its runs, or hides them."
+    return reached_words(run)
+
+
+def statistics_words(found: Experiment) -> str:
+    """Return what an experiment has come to, in a line."""
+    if found.mean is None:
+        return "None of its runs is over and has such a score."
+    spread = f" ± {text.value(found.deviation)}" if found.deviation is not None else ""
+    over = text.plural(found.scored, "one run", "{n} runs")
+    interval = f"{text.value(found.low)} to {text.value(found.high)}"
+    mean, iqm = text.value(found.mean), text.value(found.iqm)
+    return f"Mean {mean}{spread} over {over}; interquartile mean {iqm}, with 95 % within {interval}."
+
+
+def _best_words(run: RunSummary) -> str:
+    if isinstance(run, QueuedRow):
+        return ""
+    told = run.statistics if isinstance(run, GroupRow) else None
+    spread = f" ± {text.value(told.deviation)}" if told is not None and told.deviation is not None else ""
+    return f"{text.value(run.best_mean_return)}{spread}"
+
+
+def _best_tip(run: RunSummary) -> str:
+    told = run.statistics if isinstance(run, GroupRow) else None
+    return _BEST if told is None else statistics_words(told)
 
 
 def reached_words(run: RunSummary) -> str:
@@ -42,6 +156,13 @@ def _name(run: RunSummary) -> str:
     return run.name or (f"{datetime.fromtimestamp(run.created):%Y-%m-%d %H:%M:%S}" if run.created else run.id)
 
 
+def _counted(
+    name: str, title: str, words: Callable[[Any], str], key: Callable[[RunSummary], float]
+) -> Column[RunSummary]:
+    """Return a column of what runs that have begun have made."""
+    return number(name, title, lambda run: "" if isinstance(run, QueuedRow) else words(key(run)), key)
+
+
 _BEST = (
     "The highest mean return during the run, that of its best model. "
     "The mean return at its end may be lower: it goes up and down while a run learns."
@@ -50,59 +171,127 @@ RUN_COLUMNS: tuple[Column[RunSummary], ...] = (
     Column(
         "state",
         "State",
-        lambda run: run_look(run.state).word,
-        lambda run: run_look(run.state).rank,
-        tip=reached_words,
-        look=lambda run: run_look(run.state),
+        lambda run: row_look(run).word,
+        lambda run: row_look(run).rank,
+        tip=_state_tip,
+        look=row_look,
         width=12,
     ),
-    Column("name", "Name", _name, tip=lambda run: run.id, width=23),
+    Column(
+        "name",
+        "Name",
+        lambda run: f"      {_name(run)}" if group_of(run) else _name(run),
+        tip=lambda run: f"{run.id}\nPinned: it is kept from being thrown away." if run.pinned else run.id,
+        look=lambda run: Look("pin" if run.pinned else "", Tone.TEXT, ""),
+        width=23,
+    ),
     Column("env", "Environment", lambda run: run.env_id or text.NOTHING, width=15),
     Column("algorithm", "Algorithm", lambda run: algorithm_title(run) or text.NOTHING, width=9),
-    number("steps", "Steps", lambda run: text.compact(run.env_steps), lambda run: run.env_steps),
-    number("episodes", "Episodes", lambda run: text.count(run.episodes), lambda run: run.episodes),
+    _counted("steps", "Steps", text.compact, lambda run: run.env_steps),
+    _counted("episodes", "Episodes", text.count, lambda run: run.episodes),
     number(
         "best",
         "Best mean",
-        lambda run: text.value(run.best_mean_return),
+        _best_words,
         lambda run: run.best_mean_return,
-        width=11,
+        width=13,
         about=_BEST,
-        tip=lambda _: _BEST,
+        tip=_best_tip,
     ),
-    number("seconds", "Duration", lambda run: text.duration(run.seconds), lambda run: run.seconds),
-    number("size", "Size", lambda run: text.size(run.size_bytes), lambda run: run.size_bytes),
+    _counted("seconds", "Duration", text.duration, lambda run: run.seconds),
+    _counted("size", "Size", text.size, lambda run: run.size_bytes),
     number(
         "created",
         "Created",
-        lambda run: text.clock(run.created, time.time()) if run.created else text.NOTHING,
+        lambda run: text.clock(run.created, time.time()) if run.created else "",
         lambda run: run.created,
         width=19,
     ),
-    Column("note", "Note", lambda run: " ".join(run.note.split()), tip=lambda run: run.note, width=13),
+    Column("note", "Note", lambda run: " ".join(run.note.split()), tip=lambda run: run.note, width=10),
 )
 
 
 class RunsModel(RecordsModel[RunSummary]):
-    """Every run: the active one on top, then the past ones in the order the user chose."""
+    """Every run: the active one on top, then the queue, then the past ones in the order the user chose.
+
+    The runs of an experiment or a sweep stand below a row of their own, which opens and closes.
+    """
 
     def __init__(self, parent: QObject | None = None) -> None:
-        super().__init__(RUN_COLUMNS, lambda run: run.id, lambda run: run_is_active(run.state), parent)
+        super().__init__(RUN_COLUMNS, lambda run: run.id, parent=parent)
+        self._experiments: dict[str, Experiment] = {}
+        self._opened: dict[str, bool] = {}
 
-    def take(self, runs: Iterable[RunSummary], status: RunStatus) -> None:
-        """Take the library anew, with what the newest status says of one of them."""
-        self.replace(with_status(run, status) for run in runs)
+    def take(self, runs: Iterable[RunSummary], status: RunStatus, queue: Iterable[QueuedRun] = ()) -> None:
+        """Take the library anew, with what the newest status says of one of them, and the runs that wait."""
+        found = [with_status(run, status) for run in runs]
+        names = dict.fromkeys(group_of(run) for run in found)
+        self.replace([*found, *(self._group(name, found) for name in names if name), *queued_rows(queue)])
+
+    def take_experiments(self, found: Iterable[Experiment]) -> None:
+        """Take the statistics of experiments."""
+        self._experiments = {one.id: one for one in found}
+        self.regroup()
+
+    def toggle(self, group: GroupRow) -> None:
+        """Show the runs of a group, or show them no longer."""
+        self._opened[group.id] = not group.open
+        self.regroup()
+
+    def show_queue(self, queue: Iterable[QueuedRun]) -> None:
+        """Take the runs that wait."""
+        self.replace([*(row for row in self.records if not isinstance(row, QueuedRow)), *queued_rows(queue)])
+
+    def regroup(self) -> None:
+        """Sum up every group again."""
+        runs = [row for row in self.records if not isinstance(row, GroupRow)]
+        names = dict.fromkeys(group_of(run) for run in runs)
+        self.replace([*runs, *(self._group(name, runs) for name in names if name)])
+
+    def _group(self, name: str, runs: Iterable[RunSummary]) -> GroupRow:
+        members = [run for run in runs if group_of(run) == name]
+        return group_row(members, self._opened.get(name), self._experiments.get(name))
+
+    def arrange(self, rows: list[RunSummary]) -> list[RunSummary]:
+        """Put the active run and the queue on top, and the runs of each open group below its row."""
+        heads = {row.id: row for row in self.records if isinstance(row, GroupRow)}
+        matching = {row.id for row in rows}
+        below: dict[str, list[RunSummary]] = {}
+        top = []
+        for row in rows:
+            name = group_of(row)
+            if name not in heads:
+                top.append(row)
+                continue
+            if name not in matching and name not in below:
+                top.append(heads[name])  # what is looked for is one of its runs
+            below.setdefault(name, []).append(row)
+        top.sort(key=_place_on_top)
+        shown = []
+        for row in top:
+            shown.append(row)
+            if isinstance(row, GroupRow) and (row.open or row.id not in matching):
+                shown += below.get(row.id, [])
+        return shown
 
     def follow(self, status: RunStatus) -> bool:
         """Take the newest status and return whether its run is in the table."""
         run = self.find(status.id)
         if run is not None:
             self.change(with_status(run, status))
+            if group_of(run):
+                self.regroup()
         return run is not None or not status.id
 
     def find(self, run_id: str) -> RunSummary | None:
         """Return a run, None when it is not in the table."""
         return next((run for run in self.records if run.id == run_id), None)
+
+
+def _place_on_top(row: RunSummary) -> tuple[int, int]:
+    if isinstance(row, QueuedRow):
+        return 1, row.place
+    return (0, 0) if run_is_active(row.state) else (2, 0)
 
 
 # What each kind of checkpoint looks like, and is.
@@ -144,6 +333,46 @@ def described(checkpoint: CheckpointInfo) -> str:
     return f"{words}, with its replay memory" if checkpoint.memory else words
 
 
+class EvaluatedCheckpoint(CheckpointInfo):
+    """A checkpoint whose weights somebody had evaluated."""
+
+    evaluated: Evaluated
+
+
+def evaluations(jobs: Iterable[Job], run: str) -> dict[int, Evaluated]:
+    """Return what the jobs came to that evaluated weights of a run, by model id; the newest counts."""
+    found = (
+        Evaluated.model_validate(job.result)
+        for job in jobs
+        if (job.command, job.state) == ("checkpoint.evaluate", "done")
+    )
+    return {one.model_id: one for one in found if one.run_id == run}
+
+
+def evaluated_words(found: Evaluated) -> str:
+    """Return the mean return of an evaluation with its standard deviation."""
+    return f"{text.value(found.mean_return)} ± {text.value(found.std_return)}"
+
+
+def _evaluation(info: CheckpointInfo) -> str:
+    if isinstance(info, EvaluatedCheckpoint):
+        return evaluated_words(info.evaluated)
+    return text.value(_scored(info, "evaluation"))
+
+
+def _evaluation_tip(info: CheckpointInfo) -> str:
+    if not isinstance(info, EvaluatedCheckpoint):
+        return _EVALUATION
+    found = info.evaluated
+    played = text.plural(found.episodes, "1 episode", "{n} episodes")
+    span = f"{text.value(found.min_return)} to {text.value(found.max_return)}"
+    how = "the best actions" if found.greedy else "drawn actions"
+    return " ".join([f"{played} from seed {found.seed} with {how}: {span}.", *found.notes])
+
+
+_EVALUATION = "Mean return ± deviation of an evaluation, or the mean that made it the best model"
+
+
 def _scored(info: CheckpointInfo, by: ScoredBy) -> float | None:
     """Return its score if it is the mean of that; one of which nobody knows counts as training's."""
     return info.score if (info.scored_by or "training") == by else None
@@ -181,10 +410,15 @@ CHECKPOINT_COLUMNS: tuple[Column[CheckpointInfo], ...] = (
     number(
         "evaluation",
         "Evaluation",
-        lambda info: text.value(_scored(info, "evaluation")),
-        lambda info: _scored(info, "evaluation"),
-        width=11,
-        about="Mean return of the evaluation that made it the best model",
+        _evaluation,
+        lambda info: (
+            info.evaluated.mean_return
+            if isinstance(info, EvaluatedCheckpoint)
+            else _scored(info, "evaluation")
+        ),
+        width=14,
+        about=_EVALUATION,
+        tip=_evaluation_tip,
     ),
     number("size", "Size", lambda info: text.size(info.size_bytes), lambda info: info.size_bytes),
     Column(
@@ -196,7 +430,16 @@ CHECKPOINT_COLUMNS: tuple[Column[CheckpointInfo], ...] = (
         look=condition_look,
         width=17,
     ),
-    Column("note", "Note", lambda info: " ".join(info.note.split()), tip=lambda info: info.note, width=28),
+    Column(
+        "pinned",
+        "Pinned",
+        lambda info: "yes" if info.pinned else "",
+        lambda info: not info.pinned,
+        look=lambda info: Look("pin" if info.pinned else "", Tone.TEXT, ""),
+        width=8,
+        about="It stays in the history however long that grows",
+    ),
+    Column("note", "Note", lambda info: " ".join(info.note.split()), tip=lambda info: info.note, width=16),
 )
 
 

@@ -1,28 +1,37 @@
-"""The page of the runs: the active one on top, then the past ones; the chosen one with its tabs below."""
+"""The page of the runs: active one, queue, past ones or the bin; what is chosen stands below."""
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QModelIndex, Qt
 from PySide6.QtGui import QHideEvent, QKeySequence, QShortcut, QShowEvent
-from PySide6.QtWidgets import QHBoxLayout, QPushButton, QSplitter, QStackedLayout, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QPushButton, QSplitter, QStackedLayout, QStackedWidget, QWidget
 
-from soulsgui.gui.feed import Feed, Fetch
+from soulsgui.gui import text
+from soulsgui.gui.feed import Call, Feed, Fetch, together
 from soulsgui.gui.geometry import Memory
 from soulsgui.gui.icons import dress
 from soulsgui.gui.models.connection import why_not
-from soulsgui.gui.models.rules import why_refused
-from soulsgui.gui.runs.details import RunDetails
-from soulsgui.gui.runs.models import RunsModel
-from soulsgui.gui.shell import Shell, notify_problem
+from soulsgui.gui.models.rules import Question, purge_question, run_title, why_refused
+from soulsgui.gui.runs.compare import ComparePanel
+from soulsgui.gui.runs.details import SUFFIX, RunDetails
+from soulsgui.gui.runs.experiments import GroupPanel
+from soulsgui.gui.runs.models import GroupRow, QueuedRow, RunsModel, group_of
+from soulsgui.gui.runs.queue import BinPanel, QueuePanel
+from soulsgui.gui.shell import Action, Shell, carry_out, notify_problem
 from soulsgui.gui.shell.pages import RUNS
 from soulsgui.gui.states import run_is_active
+from soulsgui.gui.widgets.ask import AskingButton
 from soulsgui.gui.widgets.boxes import column, row
+from soulsgui.gui.widgets.command_button import Words
+from soulsgui.gui.widgets.dialog import FittingFileDialog
 from soulsgui.gui.widgets.empty_state import EmptyState
+from soulsgui.gui.widgets.fitting_button import FittingButton
 from soulsgui.gui.widgets.inputs import FilterEdit
 from soulsgui.gui.widgets.labels import Label, muted, set_tip
-from soulsgui.gui.widgets.table import Table
-from soulsgui.wire.control import RunStatus, RunSummary
+from soulsgui.gui.widgets.table import Deed, Table
+from soulsgui.wire.control import ExperimentList, Freed, QueuedRun, RunStatus, RunSummary
 
 
 class RunsPage(QWidget):
@@ -40,33 +49,46 @@ class RunsPage(QWidget):
         self.model = RunsModel(self)
         self.landing = self.table = Table("runsTable", "Runs", self)
         self.details = RunDetails(feed, shell, self)
+        self.compare = ComparePanel(feed, shell, self)
+        self.group = GroupPanel(feed, shell, self)
+        self.queue = QueuePanel(feed, shell, self)
+        self.thrown = BinPanel(feed, shell, self)
         self._listed = False
         self._build()
-        ask = partial(feed.ask, "runs.list")
         tell = partial(notify_problem, shell)
-        self._fetch = Fetch(self, ask, came=self._take, failed=tell)
+        self._fetch = Fetch(self, self._ask, came=self._take, failed=tell)
+        ask = partial(feed.ask, "experiments.list", {"score": "best_mean_return"})
+        self._fetch_experiments = Fetch(self, ask, came=self._take_experiments, failed=tell)
         feed.snapshot_taken.connect(self.refresh)
+        feed.queue_changed.connect(self._queue_changed)
         feed.run_changed.connect(self._run_changed)
         feed.connection_changed.connect(self._show_connection)
         feed.allowed_changed.connect(self._allowed_changed)
         self.details.edited.connect(self._edited)
+        self.details.trash_wanted.connect(self._trash)
+        self.compare.trash_wanted.connect(self._trash)
+        self.thrown.changed.connect(self._fetch.request)
+        self.group.sweep.run_wanted.connect(lambda run: self.show_where(run=run))
         self.refresh()
         self._show_connection()
         self._memory.restore(self._splitter, self.table, self.details.checkpoints.table)
 
     def _build(self) -> None:
         self.table.setModel(self.model)
-        self.table.setSelectionMode(Table.SelectionMode.SingleSelection)
         self.table.sort_by(self.model.column_number("created"), downwards=True)
-        self.table.selectionModel().currentRowChanged.connect(self._current_changed)
-        self.table.clicked.connect(self._chosen_by_hand)
-        self.table.row_opened.connect(self._chosen_by_hand)
+        self.table.selectionModel().selectionChanged.connect(self._show_chosen)
+        self.table.clicked.connect(self._clicked)
+        self.table.row_opened.connect(self._opened)
+        self.table.offer(self._deeds)
         self.table.row_reached.connect(self._chosen_by_hand)
         self._splitter = QSplitter(Qt.Orientation.Vertical, self)
         self._splitter.setObjectName("runsSplitter")
         self._splitter.setChildrenCollapsible(False)
+        self._panels = QStackedWidget(self)
+        for panel in (self.details, self.compare, self.group, self.queue, self.thrown):
+            self._panels.addWidget(panel)
         self._splitter.addWidget(self.table)
-        self._splitter.addWidget(self.details)
+        self._splitter.addWidget(self._panels)
         self._splitter.setStretchFactor(0, 2)
         self._splitter.setStretchFactor(1, 3)
         self.empty = EmptyState("page-runs", "", "", "New run…", "play", self)
@@ -81,6 +103,16 @@ class RunsPage(QWidget):
         self.words = FilterEdit("Search names, notes, environments, states", self)
         self.words.textChanged.connect(self._narrow)
         self._count = muted(Label(parent=self))
+        self.bring = FittingButton("Import…", "add", self)
+        self.bring.clicked.connect(self._ask_file)
+        self.bin = FittingButton("Bin", "trash", self)
+        self.bin.setCheckable(True)
+        self.bin.explain("Show the runs that were thrown away")
+        self.bin.toggled.connect(self._other_list)
+        words = Words("Empty the bin…", "Removing …", "Emptied")
+        self.purge = AskingButton(words, "remove", self._purge, self._purge_question, self)
+        self.purge.problem.connect(partial(notify_problem, self._shell))
+        self.purge.finished.connect(self._purged)
         again = QPushButton("Refresh", self)
         again.setToolTip("List the runs again (F5)")
         dress(again, "restart")
@@ -88,12 +120,17 @@ class RunsPage(QWidget):
         shortcut = QShortcut(QKeySequence(QKeySequence.StandardKey.Refresh), self)
         shortcut.setContext(Qt.ShortcutContext.WidgetWithChildrenShortcut)
         shortcut.activated.connect(self.refresh)
-        return row((self.words, 1), self._count, again)
+        return row((self.words, 1), self._count, self.purge, self.bin, self.bring, again)
 
     def show_where(self, run: str = "", checkpoint: str = "", **_: Any) -> None:
         """Show a run, and one of its checkpoints."""
         self._wanted, self._by_hand = run, bool(run)
         self.words.clear()
+        self.bin.setChecked(False)
+        found = self.model.find(run)
+        group = self.model.find(group_of(found)) if found is not None else None
+        if isinstance(group, GroupRow) and not group.open:
+            self.model.toggle(group)
         self._choose()
         if checkpoint:
             self.details.tabs.setCurrentWidget(self.details.checkpoints)
@@ -106,24 +143,62 @@ class RunsPage(QWidget):
 
     @property
     def chosen(self) -> RunSummary | None:
-        """The run in the current row."""
+        """The run in the current row; a run of the queue and a group are rows, too."""
         return self.model.at(self.table.currentIndex().row())
+
+    @property
+    def selected(self) -> list[RunSummary]:
+        """The chosen rows, from top to bottom."""
+        rows = sorted(index.row() for index in self.table.selectionModel().selectedRows())
+        return [found for row in rows if (found := self.model.at(row)) is not None]
+
+    def _ask(self) -> Call | None:
+        return self._feed.ask("runs.list", {"trashed": True} if self.bin.isChecked() else {})
 
     def _take(self, result: dict[str, Any]) -> None:
         runs = [RunSummary.model_validate(run) for run in result["runs"]]
         self._listed = True
-        self.model.take(runs, self._feed.status.run)
+        if self.bin.isChecked():
+            self.model.take(runs, RunStatus())
+        else:
+            self.model.take(runs, self._feed.status.run, self._feed.status.queue)
+        if any(run.experiment for run in runs):
+            self._fetch_experiments.request()
         self._settle()
+
+    def _take_experiments(self, result: dict[str, Any]) -> None:
+        self.model.take_experiments(ExperimentList.model_validate(result).experiments)
+
+    def _queue_changed(self, queue: list[QueuedRun]) -> None:
+        if self._listed and not self.bin.isChecked():
+            self.model.show_queue(queue)
+            self._settle()
+
+    def _other_list(self) -> None:
+        self._fetch.forget()
+        self._listed = self._by_hand = False
+        self.model.replace(())
+        self._settle()
+        self._fetch.request()
 
     def _settle(self) -> None:
         """Choose a run where none is chosen, and say how many there are."""
-        total, shown = len(self.model.records), self.model.rowCount()
+        runs = [row for row in self.model.records if not isinstance(row, QueuedRow | GroupRow)]
+        total = len(runs)
+        found = [self.model.at(place) for place in range(self.model.rowCount())]
+        shown = sum(
+            row.total if isinstance(row, GroupRow) and not row.open else row in runs for row in found if row
+        )
         self._say_empty()
-        self._stack.setCurrentIndex(1 if total == 0 else 0)
-        if shown < total:
-            self._count.setText(f"{shown} of {total} runs")
-        else:
-            self._count.setText(f"{total:,} {'run' if total == 1 else 'runs'}" if total else "")
+        self._stack.setCurrentIndex(0 if self.model.records or self.bin.isChecked() else 1)
+        told = f"{shown} of {total} runs" if self.words.text() else text.plural(total, "{n} run", "{n} runs")
+        self._count.setText(told if total else "")
+        self.purge.setVisible(self.bin.isChecked())
+        away = why_not(self._feed.connection)
+        self.bring.setEnabled(not away)
+        self.bring.explain(away or "Take a run from a file (.soulsrun) into the library")
+        refusal = away or ("" if total else "The bin is empty.")
+        self.purge.allow(not refusal, refusal)
         self._choose()
 
     def _say_empty(self) -> None:
@@ -134,22 +209,62 @@ class RunsPage(QWidget):
         self.empty.button.setVisible(self._listed)
 
     def _choose(self) -> None:
-        place = self.model.row_of(self._wanted) if self._by_hand else None
         selection = self.table.selectionModel()
+        place = self.model.row_of(self._wanted) if self._by_hand else None
         if place is None and (not selection.hasSelection() or not self._by_hand):
-            place = 0
+            active = self.model.row_of(self._feed.status.run.id)
+            place = active if active is not None and not self.bin.isChecked() else 0
         if place is not None and place < self.model.rowCount() and not selection.isRowSelected(place):
             self.table.selectRow(place)
-        self.details.show_run(self.chosen)
-        self.details.setEnabled(self.chosen is not None)
+        self._show_chosen()
+
+    def _show_chosen(self, *_: object) -> None:
+        """Show what is chosen, in the panel that fits it."""
+        rows = self.selected
+        first = rows[0] if rows else None
+        panel: QWidget = self.details
+        if self.bin.isChecked():
+            panel = self.thrown
+            self.thrown.show_rows(rows)
+        elif len(rows) > 1:
+            panel = self.compare
+            self.compare.show_rows(rows)
+        elif isinstance(first, QueuedRow):
+            panel = self.queue
+            self.queue.show_row(first, sum(isinstance(row, QueuedRow) for row in self.model.records))
+        elif isinstance(first, GroupRow):
+            panel = self.group
+            self.group.show_row(first)
+        else:
+            self.details.show_run(first)
+        panel.setEnabled(first is not None)
+        self._panels.setCurrentWidget(panel)
+
+    def _deeds(self) -> Sequence[Deed]:
+        panel = self._panels.currentWidget()
+        assert isinstance(panel, RunDetails | ComparePanel | GroupPanel | QueuePanel | BinPanel)
+        return panel.deeds()
 
     def _chosen_by_hand(self, *_: object) -> None:
-        if self.chosen is not None:
-            self._wanted, self._by_hand = self.chosen.id, True
+        rows = self.selected
+        if rows:
+            chosen = self.chosen
+            self._wanted, self._by_hand = (chosen if chosen in rows else rows[0]).id, True
 
-    def _current_changed(self) -> None:
-        # Not always by hand: Qt does it, too, when rows go or the table takes the keyboard.
-        self.details.show_run(self.chosen)
+    def _clicked(self, index: QModelIndex) -> None:
+        self._chosen_by_hand()
+        if index.column() == 0:
+            self._toggle()
+
+    def _opened(self, index: QModelIndex) -> None:
+        self._chosen_by_hand()
+        if index.column() != 0:  # there a click has done it already
+            self._toggle()
+
+    def _toggle(self) -> None:
+        if isinstance(self.chosen, GroupRow):
+            self.model.toggle(self.chosen)
+            self._settle()
 
     def _narrow(self, words: str) -> None:
         self.model.set_filter(words)
@@ -157,10 +272,10 @@ class RunsPage(QWidget):
 
     def _edited(self, run: RunSummary) -> None:
         self.model.change(run)
-        self.details.show_run(self.chosen)
+        self._show_chosen()
 
     def _run_changed(self, status: RunStatus) -> None:
-        if not self.isVisible():
+        if not self.isVisible() or self.bin.isChecked():
             return
         active = (status.id, run_is_active(status.state))
         known = self.model.follow(status)
@@ -169,13 +284,14 @@ class RunsPage(QWidget):
             self.refresh()
         chosen = self.chosen
         if chosen is not None and chosen.id == status.id:
-            self.details.show_run(chosen)
+            self._show_chosen()
         elif active[1]:
             self.details.show_connection()
 
     def _show_connection(self, *_: object) -> None:
         self.table.setEnabled(self._feed.connection.live)
         self.details.show_connection()
+        self._show_chosen()
         self._say_empty()
         self._allow_start()
         if self._feed.connection.live:
@@ -185,6 +301,54 @@ class RunsPage(QWidget):
         self._allow_start()
         if self.isVisible():
             self._fetch.request()
+
+    def _trash(self) -> None:
+        rows = [row for row in self.selected if not isinstance(row, QueuedRow | GroupRow)]
+        if not rows:
+            return
+        call = together([self._feed.call("runs.trash", {"run": row.id}) for row in rows])
+        carry_out(self._shell, call, partial(self._trashed, rows))
+        # Of several some may be there already when one is refused.
+        call.failed.connect(self._fetch.request)
+
+    def _trashed(self, rows: list[RunSummary], _: dict[str, Any]) -> None:
+        self._by_hand = False
+        self._fetch.request()
+        what = f"{run_title(rows[0])} is in the bin" if len(rows) == 1 else f"{len(rows)} runs are in the bin"
+        freed = f"{text.size(sum(row.size_bytes for row in rows))} become free when it is emptied."
+        self._shell.notify("success", what, freed, Action("Undo", partial(self._undo, rows)))
+
+    def _undo(self, rows: list[RunSummary]) -> None:
+        self._wanted, self._by_hand = rows[0].id, True
+        call = together([self._feed.call("runs.restore", {"run": row.id}) for row in rows])
+        carry_out(self._shell, call, lambda _: self._fetch.request())
+
+    def _purge_question(self) -> Question | None:
+        runs = self.model.records
+        what = text.plural(len(runs), "the run of the bin", "all {n} runs of the bin")
+        return purge_question(what, sum(run.size_bytes for run in runs))
+
+    def _purge(self) -> Call:
+        return self._feed.call("runs.purge")
+
+    def _purged(self, result: dict[str, Any]) -> None:
+        self._shell.notify("success", f"{text.size(Freed.model_validate(result).freed_bytes)} became free")
+        self._fetch.request()
+
+    def _ask_file(self) -> None:
+        dialog = FittingFileDialog("Import a run", self.import_from, self)
+        dialog.setNameFilter(f"Runs (*{SUFFIX})")
+        dialog.open()
+
+    def import_from(self, path: str) -> None:
+        """Take a run from a file into the library."""
+        carry_out(self._shell, self._feed.job_with_file("runs.import", path), self._imported)
+
+    def _imported(self, result: dict[str, Any]) -> None:
+        run = RunSummary.model_validate(result)
+        self._wanted, self._by_hand = run.id, True
+        self._fetch.request()
+        self._shell.notify("success", f"{run_title(run)} is in the library")
 
     def _allow_start(self) -> None:
         refusal = why_refused("run.start", self._feed.connection, self._feed.status)

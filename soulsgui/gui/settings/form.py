@@ -1,6 +1,6 @@
 """The form of all settings: search, modified only, per-field reset, checked while one types."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from PySide6.QtCore import QEvent, Qt, QTimer, Signal
@@ -106,7 +106,7 @@ _LEAST_LINES = 9
 
 
 class SettingsForm(QWidget):
-    """Every setting in its section; knows what was changed, saves nothing itself.
+    """Every setting, or those of these keys, in its section; knows what was changed, saves nothing itself.
 
     Signals:
         edited: Something was changed, reset or loaded.
@@ -114,9 +114,10 @@ class SettingsForm(QWidget):
 
     edited = Signal()
 
-    def __init__(self, parent: QWidget | None = None) -> None:
+    def __init__(self, parent: QWidget | None = None, keys: Collection[str] | None = None) -> None:
         super().__init__(parent)
         self.setObjectName("settingsForm")
+        self._keys = specs().keys() if keys is None else keys
         self.edits = Edits({}, {})
         self._server_problems: dict[str, str] = {}
         self._rows: dict[str, SettingRow] = {}
@@ -152,7 +153,10 @@ class SettingsForm(QWidget):
     def _page(self) -> QWidget:
         page = QWidget()
         sections = []
+        shown = {specs()[key].section for key in self._keys}
         for name, description in section_titles().items():
+            if name not in shown:
+                continue
             sections.append(self._section(name, description, page))
             item = QListWidgetItem(title_of(name) if name else "General", self._index)
             item.setData(Qt.ItemDataRole.UserRole, name)
@@ -165,7 +169,7 @@ class SettingsForm(QWidget):
         heading = Heading(title_of(name) if name else "General", 1, frame)
         parts: list[QWidget] = [heading, muted(WrappedLabel(description, frame))]
         for key, spec in specs().items():
-            if spec.section == name:
+            if spec.section == name and key in self._keys:
                 self._rows[key] = setting = SettingRow(spec, frame)
                 setting.typed.connect(self._typed)
                 setting.reset_asked.connect(self._reset)

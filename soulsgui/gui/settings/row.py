@@ -197,11 +197,13 @@ class SettingRow(QWidget):
         words, tone = effect_words(spec.info.effect)
         badge = Badge(words, tone, self)
         effect = spec.info.effect
-        command = "hyper set" if effect.live else "run resume --set"
-        by_command = f". A run that goes on takes another value by:\nsoulsgui {command} {spec.key}=VALUE"
-        set_tip(
-            badge, f"When a change takes effect{by_command if effect.live or effect is Effect.RESUME else ''}"
-        )
+        by_hand = {
+            Effect.RESUME: f" by:\nsoulsgui run resume --set {spec.key}=VALUE",
+            Effect.NOW: " in the tab Running.",
+            Effect.NEXT_ROUND: " in the tab Running.",
+        }.get(effect, "")
+        more = f". A run that goes on takes another value{by_hand}" if by_hand else ""
+        set_tip(badge, f"When a change takes effect{more}")
         self._unit = muted(Label(spec.info.unit, self))
         self.reset = QPushButton("Reset", self)
         self.reset.setProperty("role", "flat")

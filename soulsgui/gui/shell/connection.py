@@ -15,7 +15,7 @@ from soulsgui.config.paths import Folders
 from soulsgui.errors import NotAllowedError, ServerTimeoutError, ServerUnreachableError, SoulsGuiError
 from soulsgui.gui.client_mode.runner import ClientSide
 from soulsgui.gui.config.draft import sentence
-from soulsgui.gui.feed import DOWNLOAD, Call, Feed
+from soulsgui.gui.feed import DOWNLOAD, UPLOAD, Call, Feed
 from soulsgui.gui.loop import Tasks
 from soulsgui.gui.models.connection import Connection, ConnectionState
 from soulsgui.gui.shell.runner_link import (
@@ -55,7 +55,7 @@ def too_old_or_new(hello: Hello, server: str) -> Connection | None:
 def as_api_error(error: SoulsGuiError) -> ApiError:
     """Return an error of the way to the runner as if the runner had told it."""
     if isinstance(error, CommandFailedError):
-        return ApiError(code=error.code, message=error.message, remedy=error.remedy)
+        return ApiError(code=error.code, message=error.message, remedy=error.remedy, asks=error.asks)
     code = ErrorCode.NOT_ALLOWED if isinstance(error, NotAllowedError) else ErrorCode.NO_ANSWER
     return ApiError(code=code, message=error.message, remedy=error.remedy)
 
@@ -256,7 +256,8 @@ class Connector(QObject):
 
     def _carry(self, call: Call, params: dict[str, Any]) -> None:
         if self._link is not None:
-            self._tasks.spawn(_answer(self._link, call, params), call.command)
+            task = self._tasks.spawn(_answer(self._link, call, params), call.command)
+            call.dropped.connect(task.cancel)
 
     def _watch(self, watched: dict[str, float]) -> None:
         if self._link is not None:
@@ -306,8 +307,9 @@ def connect_client_side(side: ClientSide, folders: Folders, tasks: Tasks) -> Con
 async def _answer(link: RunnerLink, call: Call, params: dict[str, Any]) -> None:
     try:
         if call.command == DOWNLOAD:
-            await link.download(params["file"], Path(params["path"]))
-            result: dict[str, Any] = {}
+            result = await link.download(params["file"], Path(params["path"]), call.progressed.emit)
+        elif call.command == UPLOAD:
+            result = await link.upload(Path(params["path"]), call.progressed.emit)
         else:
             result = await link.command(call.command, params)
     except SoulsGuiError as error:

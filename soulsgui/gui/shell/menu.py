@@ -1,26 +1,22 @@
-"""The menu at the right end of the toolbar: what is rarely needed, with its dialogs: manual and settings."""
+"""The menu at the right end of the toolbar: what is rarely needed, with the dialog of settings."""
 
 import platform
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
-from PySide6.QtCore import Qt, QTimer, QUrl, Signal
-from PySide6.QtGui import QAction, QDesktopServices, QKeySequence, QTextCursor, QTextDocument
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtGui import QAction, QKeySequence
 from PySide6.QtWidgets import (
     QComboBox,
     QFormLayout,
     QLabel,
     QMenu,
     QMessageBox,
-    QPushButton,
-    QTextBrowser,
     QVBoxLayout,
     QWidget,
 )
 
 from soulsgui import __version__
-from soulsgui.config.paths import shipped
 from soulsgui.gui.feed import Feed
 from soulsgui.gui.models.connection import why_not
 from soulsgui.gui.models.rules import Question, run_title
@@ -34,82 +30,6 @@ from soulsgui.gui.widgets.dialog import FittingDialog
 from soulsgui.gui.widgets.inputs import leave_wheel_to_page
 from soulsgui.gui.widgets.labels import Label, muted
 from soulsgui.wire.control import Status
-
-START = "window.md"
-_CHARACTERS = 96
-_LINES = 34
-_DIALECT = QTextDocument.MarkdownFeature.MarkdownDialectGitHub | QTextDocument.MarkdownFeature.MarkdownNoHTML
-
-
-class _Pages(QTextBrowser):
-    """Shows text alone: whatever a page names, nothing is loaded for it."""
-
-    def loadResource(self, kind: int, name: QUrl | str) -> Any:
-        """Load nothing."""
-        return None
-
-
-class ManualDialog(FittingDialog):
-    """One page of the manual at a time; the window can be used meanwhile."""
-
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self.setObjectName("manualDialog")
-        self._folder = shipped("docs")
-        self._past: list[tuple[Path, int]] = []
-        self._page = Path()
-        self.text = _Pages(self)
-        self.text.setOpenLinks(False)
-        self.text.setAccessibleName("Manual")
-        self.text.anchorClicked.connect(self._follow)
-        self.back = QPushButton("&Back", self)
-        self.back.clicked.connect(self._go_back)
-        column = QVBoxLayout(self)
-        column.addWidget(self.text, 1)
-        column.addLayout(self.foot(self.back))
-        metrics = self.fontMetrics()
-        self.resize(metrics.averageCharWidth() * _CHARACTERS, metrics.lineSpacing() * _LINES)
-
-    def open_at(self, heading: str) -> None:
-        """Come to the front, with what the manual says of a page of the window."""
-        self._past.clear()
-        self._read(self._folder / START)
-        self.show()
-        self.raise_()
-        self.activateWindow()
-        # Later: the text has its width only then.
-        QTimer.singleShot(0, self, lambda: self._go_to(heading))
-
-    def _read(self, page: Path) -> None:
-        self._page = page
-        self.text.document().setMarkdown(page.read_text(encoding="utf-8"), _DIALECT)
-        self.setWindowTitle(f"Manual: {self.text.document().firstBlock().text()}")
-        self.back.setEnabled(bool(self._past))
-
-    def _go_to(self, heading: str) -> None:
-        block = self.text.document().begin()
-        while block.isValid():
-            if block.blockFormat().headingLevel() and block.text() == heading:
-                self.text.setTextCursor(QTextCursor(block))
-                top = self.text.document().documentLayout().blockBoundingRect(block).top()
-                self.text.verticalScrollBar().setValue(round(top))
-                return
-            block = block.next()
-
-    def _follow(self, link: QUrl) -> None:
-        if not link.isRelative():
-            QDesktopServices.openUrl(link)
-            return
-        page = (self._page.parent / link.path()).resolve()
-        if page.is_relative_to(self._folder.resolve()) and page.is_file():
-            self._past.append((self._page, self.text.verticalScrollBar().value()))
-            self._read(page)
-
-    def _go_back(self) -> None:
-        page, place = self._past.pop()
-        self._read(page)
-        self.text.verticalScrollBar().setValue(place)
-
 
 _THEMES = {ThemeChoice.AUTO: "As the desktop", ThemeChoice.LIGHT: "Light", ThemeChoice.DARK: "Dark"}
 _CLOSING = {
@@ -213,7 +133,7 @@ def shutdown_question(status: Status) -> Question:
 
 
 class WindowMenu(QMenu):
-    """Welcome, invite, settings, manual, shut down, about, quit; most of it is done by the window.
+    """Find, welcome, invite, settings, manual, shut down, about, quit; most of it is done by the window.
 
     Signals:
         problem: A command was refused; with the `ApiError`.
@@ -228,6 +148,7 @@ class WindowMenu(QMenu):
         self._preferences = preferences
         self._theme = theme
         self._window = parent
+        self.find = self._add("&Find anything…", "Ctrl+K")
         self.welcome = self._add("&Welcome")
         self.invite = self._add("&Invite a computer…")
         self.settings = self._add("&Settings…", "Ctrl+,")

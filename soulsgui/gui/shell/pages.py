@@ -34,7 +34,7 @@ _COMES_BACK = (ConnectionState.STARTING, ConnectionState.CONNECTING, ConnectionS
 _ROOM_PX = 30
 _ROW_ROOM_PX = 16
 
-WELCOME, OVERVIEW, CLIENTS, RUNS = "welcome", "overview", "clients", "runs"
+WELCOME, OVERVIEW, CLIENTS, PLOTS, RUNS = "welcome", "overview", "clients", "plots", "runs"
 CONFIG, LOGS, CLIENT = "config", "logs", "client"
 
 
@@ -69,6 +69,7 @@ def page_entries() -> dict[str, PageEntry]:
         PageEntry(WELCOME, "Welcome", "star", f"{gui}.welcome.page:WelcomePage", None, False, alone=True),
         PageEntry(OVERVIEW, "Overview", "page-overview", f"{gui}.overview.page:OverviewPage"),
         PageEntry(CLIENTS, "Clients", "page-clients", f"{gui}.clients.page:ClientsPage"),
+        PageEntry(PLOTS, "Plots", "page-plots", f"{gui}.plots.page:PlotsPage"),
         PageEntry(RUNS, "Runs", "page-runs", f"{gui}.runs.page:RunsPage"),
         PageEntry(CONFIG, "Config", "page-config", f"{gui}.config.page:ConfigPage"),
         PageEntry(LOGS, "Logs", "page-logs", f"{gui}.logs.page:LogsPage", alone=True),
@@ -264,12 +265,13 @@ class Navigation(QListWidget):
         self.setAccessibleName("Pages")
         self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Expanding)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self._entries = entries
+        self.entries = entries
         self.names = [entry.name for entry in entries]
-        for number, entry in enumerate(entries, start=1):
+        self.keys = {name: f"Ctrl+{number}" for number, name in enumerate(self.names, start=1)}
+        for entry in entries:
             item = QListWidgetItem(entry.title)
             item.setData(Qt.ItemDataRole.UserRole, entry.name)
-            item.setToolTip(tip(f"{entry.title} (Ctrl+{number})"))
+            item.setToolTip(tip(f"{entry.title} ({self.keys[entry.name]})"))
             self.addItem(item)
         self.recolour()
         self.currentRowChanged.connect(self._row_changed)
@@ -302,7 +304,7 @@ class Navigation(QListWidget):
         widest = 0
         height = self.fontMetrics().height()
         self.setIconSize(QSize(height, height))
-        for row, entry in enumerate(self._entries):
+        for row, entry in enumerate(self.entries):
             self.item(row).setIcon(icon(entry.icon, colours_of(self)))
             self.item(row).setSizeHint(QSize(0, height + _ROW_ROOM_PX))
             widest = max(widest, self.fontMetrics().horizontalAdvance(entry.title))

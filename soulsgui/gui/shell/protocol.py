@@ -1,11 +1,13 @@
 """What a page may ask of the window around it."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 from PySide6.QtCore import QSettings, SignalInstance
 
 from soulsgui.gui.client_mode.runner import ClientSide
+from soulsgui.gui.feed import Call
 from soulsgui.wire.control import ApiError, RunStatus, RunSummary
 
 INVITATION = "invitation"
@@ -40,8 +42,13 @@ class Shell(Protocol):
     def show_page(self, name: str, **where: Any) -> None:
         """Bring a page to the front; its `show_where` is told what it is to show there."""
 
-    def open_new_run(self, overrides: dict[str, Any] | None = None, preset: str = "") -> None:
-        """Open the dialog that begins a run; `overrides` by dotted key win over the chosen settings."""
+    def open_new_run(
+        self, overrides: dict[str, Any] | None = None, preset: str = "", checkpoint: str = ""
+    ) -> None:
+        """Open the dialog that begins a run; `overrides` by dotted key win over the chosen settings.
+
+        From a checkpoint (`RUN/PATH`) it begins with the settings of that in place of one's own.
+        """
 
     def open_player(self, run: RunStatus | RunSummary, checkpoint: str = "") -> None:
         """Open the window in which weights of a run are watched; which, as in `checkpoint.evaluate`."""
@@ -62,3 +69,9 @@ class Shell(Protocol):
 def notify_problem(shell: Shell, error: ApiError, about: str = "") -> None:
     """Show why a command was refused, with what to do about it; that no answer came, until one does."""
     shell.notify("error", error.message, error.remedy, about=about or error.message)
+
+
+def carry_out(shell: Shell, call: Call, done: Callable[[dict[str, Any]], object]) -> None:
+    """Go on with the result of a command that no button has sent; show why there is none."""
+    call.done.connect(done)
+    call.tell_problem(partial(notify_problem, shell))

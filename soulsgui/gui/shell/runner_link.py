@@ -7,11 +7,12 @@ import asyncio
 import json
 import logging
 import subprocess
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
+from urllib.parse import quote
 
 from pydantic import ValidationError
 
@@ -23,6 +24,7 @@ from soulsgui.errors import (
     SoulsGuiError,
     StorageError,
 )
+from soulsgui.gui.text import size
 from soulsgui.process import own_command, parse_line
 from soulsgui.system import explained, new_session_kwargs, replace
 from soulsgui.wire.api_client import COMMAND_TIMEOUT_S, CONTROL_FILE, CommandFailedError
@@ -39,7 +41,7 @@ from soulsgui.wire.control import (
 )
 
 if TYPE_CHECKING:
-    from aiohttp import ClientSession, ClientWebSocketResponse
+    from aiohttp import ClientSession, ClientTimeout, ClientWebSocketResponse
 
 logger = logging.getLogger(__name__)
 
@@ -47,7 +49,6 @@ HELLO_TIMEOUT_S = 1.0
 _PING_EVERY_S = 10.0
 _MAX_MESSAGE_BYTES = 64 * 2**20
 _CHUNK_BYTES = 2**20
-_DOWNLOAD_TIMEOUT_S = 600.0
 _CAUSE_LINES = 8
 _TAIL_BYTES = 16 * 2**10
 
@@ -196,6 +197,63 @@ class RunnerLink:
         result = answer.get("result")
         return result if isinstance(result, dict) else {}
 
+    async def download(
+        self, file_id: str, path: Path, told: Callable[[str], object] = lambda words: None
+    ) -> dict[str, Any]:
+        """Fetch a file that a job has made; what is there under its path is replaced once it is whole.
+
+        Raises:
+            CommandFailedError: There is no such file (any more).
+            StorageError: It can't be written here.
+            ServerUnreachableError, NotAllowedError: As `command`.
+        """
+        import aiohttp
+
+        aside = path.with_name(f".{path.name}.new")
+        url = f"{self.control.url}{PREFIX}/files/{quote(file_id, safe='')}"
+        try:
+            async with self._opened().get(url, timeout=_transfer_timeout()) as response:
+                if response.status >= 400:
+                    raise _refusal(response.status, await response.json())
+                with aside.open("wb") as file:
+                    async for chunk in response.content.iter_chunked(_CHUNK_BYTES):
+                        await asyncio.to_thread(file.write, chunk)
+                        told(f"{size(file.tell())} of {size(response.content_length)} are here")
+            await asyncio.to_thread(replace, aside, path)
+        except (aiohttp.ClientError, TimeoutError, ValueError) as error:
+            raise _unreachable(self.control, error) from error
+        except OSError as error:
+            what = f"{path} can't be written: {explained(error)[0]}"
+            raise StorageError(what, "Choose another place.") from error
+        finally:
+            aside.unlink(missing_ok=True)
+        return {}
+
+    async def upload(self, path: Path, told: Callable[[str], object] = lambda words: None) -> dict[str, Any]:
+        """Bring a file to the runner and return its `StoredFile` as plain data.
+
+        Raises:
+            CommandFailedError: It has no room for it.
+            StorageError: It can't be read.
+            ServerUnreachableError, NotAllowedError: As `command`.
+        """
+        import aiohttp
+
+        url = f"{self.control.url}{PREFIX}/files"
+        try:
+            with path.open("rb") as file:
+                parts = _parts_of(file, path.stat().st_size, told)
+                async with self._opened().post(url, data=parts, timeout=_transfer_timeout()) as response:
+                    answer: dict[str, Any] = await response.json()
+                    if response.status >= 400:
+                        raise _refusal(response.status, answer)
+        except (aiohttp.ClientError, TimeoutError, ValueError) as error:
+            raise _unreachable(self.control, error) from error
+        except OSError as error:
+            what = f"{path} can't be read: {explained(error)[0]}"
+            raise StorageError(what, "Choose another file.") from error
+        return answer
+
     async def follow(self, cursor: int | None) -> AsyncGenerator[FeedMessage]:
         """Yield what the runner tells after the message `cursor`, from a snapshot on where that is None."""
         import aiohttp
@@ -222,36 +280,6 @@ class RunnerLink:
             if self._socket is not None:
                 await self._socket.send_str(self._watched.to_json())
 
-    async def download(self, file_id: str, path: Path) -> None:
-        """Fetch a file that a job has made; what is there under its path is replaced once it is whole.
-
-        Raises:
-            CommandFailedError: There is no such file (any more).
-            StorageError: It can't be written here.
-            ServerUnreachableError, ServerTimeoutError, NotAllowedError: As `command`.
-        """
-        import aiohttp
-
-        url, aside = f"{self.control.url}{PREFIX}/files/{file_id}", path.with_name(f".{path.name}.new")
-        try:
-            async with self._opened().get(
-                url, timeout=aiohttp.ClientTimeout(total=_DOWNLOAD_TIMEOUT_S)
-            ) as response:
-                if response.status >= 400:
-                    raise _refusal(response.status, await response.json())
-                with aside.open("wb") as file:
-                    async for chunk in response.content.iter_chunked(_CHUNK_BYTES):
-                        await asyncio.to_thread(file.write, chunk)
-            await asyncio.to_thread(replace, aside, path)
-        except TimeoutError as error:
-            raise ServerTimeoutError("The file did not come in time.", "Save it again.") from error
-        except (aiohttp.ClientError, ValueError) as error:
-            raise _unreachable(self.control, error) from error
-        except OSError as error:
-            raise StorageError(*explained(error)) from error
-        finally:
-            aside.unlink(missing_ok=True)
-
     def _read(self, text: str) -> FeedMessage:
         try:
             return FEED_MESSAGE.validate_json(text)
@@ -276,6 +304,19 @@ class RunnerLink:
             headers = {"Authorization": f"Bearer {self.control.token}", "User-Agent": "SoulsGUI window"}
             self._session = aiohttp.ClientSession(headers=headers, trust_env=False)
         return self._session
+
+
+async def _parts_of(file: BinaryIO, whole: int, told: Callable[[str], object]) -> AsyncGenerator[bytes]:
+    while part := await asyncio.to_thread(file.read, _CHUNK_BYTES):
+        yield part
+        told(f"{size(file.tell())} of {size(whole)} are there")
+
+
+def _transfer_timeout() -> "ClientTimeout":
+    """Let a file take as long as it does, while something of it comes."""
+    import aiohttp
+
+    return aiohttp.ClientTimeout(total=None, sock_connect=HELLO_TIMEOUT_S, sock_read=COMMAND_TIMEOUT_S)
 
 
 def _unreachable(control: ControlFile, error: Exception | None) -> ServerUnreachableError:

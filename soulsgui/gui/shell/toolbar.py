@@ -27,6 +27,7 @@ from soulsgui.gui.icons import colours_of, dress, icon
 from soulsgui.gui.models.connection import why_not
 from soulsgui.gui.models.rules import run_title, why_refused
 from soulsgui.gui.preferences import Mode, Preferences
+from soulsgui.gui.shell.menu import WindowMenu
 from soulsgui.gui.states import level_look, run_is_active
 from soulsgui.gui.text import plural
 from soulsgui.gui.widgets.command_button import CommandButton, Words, give_menu
@@ -246,7 +247,7 @@ class Toolbar(QToolBar):
         feed: Feed,
         client: ClientSide,
         preferences: Preferences,
-        menu: QMenu,
+        menu: WindowMenu,
         parent: QWidget | None = None,
     ) -> None:
         super().__init__(parent)
@@ -284,7 +285,7 @@ class Toolbar(QToolBar):
         self.stop = self._command(stop, "stop", "stopRun", "run.stop")
         self.quicksave = self._command(save, "save", "quicksave", "checkpoint.save")
 
-    def _add_right_side(self, preferences: Preferences, menu: QMenu) -> None:
+    def _add_right_side(self, preferences: Preferences, menu: WindowMenu) -> None:
         spring = QWidget(self)
         spring.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
         self.addWidget(spring)
@@ -292,6 +293,13 @@ class Toolbar(QToolBar):
         self.events = EventsButton(self._feed, preferences, self)
         self._of_server.append(self.addWidget(self.events))
         self.addWidget(self._mode_switch())
+        self.help = QToolButton(self)
+        self.help.setObjectName("help")
+        self.help.clicked.connect(menu.manual.trigger)
+        set_tip(self.help, "Manual: what it says of this page (F1)")
+        self.help.setAccessibleName(menu.manual.text().replace("&", ""))
+        dress(self.help, "help")
+        self.addWidget(self.help)
         self.menu = QToolButton(self)
         self.menu.setObjectName("menu")
         self.menu.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
@@ -355,7 +363,7 @@ class Toolbar(QToolBar):
         # The least important gives way first.
         given_up = (self.configure, self.quicksave, self.resume, self.pause, self.stop, self.new_run)
         shown = [button for button in given_up if self._mode is Mode.SERVER]
-        others = [self.events, self.badge, self.menu]
+        others = [self.events, self.badge, self.help, self.menu]
         mode = self.mode.fontMetrics().horizontalAdvance(self.mode.text())
         taken = mode + self.mode.iconSize().width() + _ICON_ROOM_PX
         taken += sum(part.sizeHint().width() for part in others if not part.isHidden())

@@ -7,6 +7,7 @@ import socket
 import time
 from collections.abc import Mapping
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import QByteArray, QEvent, QSettings, QSize, Qt, QTimer, Signal
@@ -44,14 +45,23 @@ from soulsgui.gui.theme import Theme
 from soulsgui.gui.throttle import Throttle
 from soulsgui.gui.widgets.agree import run_dialog
 from soulsgui.gui.widgets.inputs import FilterEdit
+from soulsgui.gui.widgets.job_strip import JobStrip
 from soulsgui.gui.widgets.labels import ElidedLabel, IconLabel, keep_place
 from soulsgui.gui.widgets.message_bar import Banner, MessageBar, Notice
 from soulsgui.installing import can_train
-from soulsgui.wire.control import ApiError, CheckpointInfo, Event, RunStatus, RunSummary, Status
+from soulsgui.wire.control import (
+    COMMANDS,
+    ApiError,
+    CheckpointInfo,
+    Event,
+    RunStatus,
+    RunSummary,
+    Status,
+)
 from soulsgui.wire.invitation import Invitation
 
 if TYPE_CHECKING:
-    from soulsgui.gui.shell.menu import ManualDialog
+    from soulsgui.gui.shell.manual import ManualDialog
 
 _SIZE = QSize(1280, 800)
 _SMALLEST = QSize(860, 540)
@@ -175,6 +185,9 @@ class MainWindow(QMainWindow):
         self.setCentralWidget(inside)
         self.status_line = StatusLine(self)
         self.statusBar().addWidget(self.status_line, 1)
+        self.jobs = JobStrip(self._feed, self)
+        self.jobs.problem.connect(self._refused)
+        self.statusBar().addPermanentWidget(self.jobs)
         self.statusBar().setSizeGripEnabled(False)
         self._status = Throttle(self, self._show_status, _STATUS_EVERY_MS)
 
@@ -210,7 +223,8 @@ class MainWindow(QMainWindow):
         self.toolbar.events.chosen.connect(self._event_chosen)
         self.menu.invite.triggered.connect(self.open_invite)
         self.menu.welcome.triggered.connect(lambda: self.show_page(WELCOME))
-        self.menu.manual.triggered.connect(self._open_manual)
+        self.menu.find.triggered.connect(self._find)
+        self.menu.manual.triggered.connect(lambda: self.open_manual())
         self.menu.quit.triggered.connect(self._quit)
         self.menu.problem.connect(self._refused)
 
@@ -219,13 +233,14 @@ class MainWindow(QMainWindow):
         asks = error.asks
         assert asks is not None
         trusting = params | {"trust": asks.digest}
-        dialog = run_dialog(asks, lambda: self._feed.call(command, trusting), self)
+        send = self._feed.job if COMMANDS[command].job else self._feed.call
+        dialog = run_dialog(asks, lambda: send(command, trusting), self)
         dialog.accepted.connect(partial(self.settle, error.message))
         dialog.open()
 
     def _add_shortcuts(self) -> None:
-        for number, name in enumerate(self.navigation.names, start=1):
-            QShortcut(f"Ctrl+{number}", self, lambda name=name: self.show_page(name))
+        for name, keys in self.navigation.keys.items():
+            QShortcut(keys, self, partial(self.show_page, name))
         save = QShortcut("Ctrl+Shift+S", self, self._quicksave)
         save.setContext(Qt.ShortcutContext.ApplicationShortcut)
 
@@ -266,17 +281,23 @@ class MainWindow(QMainWindow):
 
         self.pages.ask("may_leave", go_on)
 
-    def open_new_run(self, overrides: Mapping[str, Any] | None = None, preset: str = "") -> None:
+    def open_new_run(
+        self, overrides: Mapping[str, Any] | None = None, preset: str = "", checkpoint: str = ""
+    ) -> None:
         """Open the dialog that begins a run, after the page that is shown was asked for unsaved changes."""
         from soulsgui.gui.config.new_run import NewRunDialog
 
         def go_on(begin: bool) -> None:
             if begin:
-                dialog = NewRunDialog(self._feed, overrides, preset, self)
-                dialog.started.connect(self._show_overview)
+                dialog = NewRunDialog(self._feed, overrides, preset, checkpoint, self)
+                dialog.started.connect(self._begun)
                 dialog.open()
 
         self.pages.ask("before_run", go_on)
+
+    def _begun(self, result: dict[str, Any]) -> None:
+        """Show the run that was begun; one that waits stands among the runs."""
+        self.show_page(OVERVIEW if result["run_id"] else RUNS)
 
     def open_player(self, run: RunStatus | RunSummary, checkpoint: str = "") -> None:
         """Open the window in which weights of a run are watched, in place of the one that is open."""
@@ -446,12 +467,19 @@ class MainWindow(QMainWindow):
         else:
             self.retry_wanted.emit()
 
-    def _open_manual(self) -> None:
-        from soulsgui.gui.shell.menu import ManualDialog
+    def _find(self) -> None:
+        from soulsgui.gui.shell.command_palette import CommandPalette
+
+        CommandPalette(self._feed, self).open()
+
+    def open_manual(self, page: Path | None = None) -> None:
+        """Open a page of the manual, or what it says of the page that is shown."""
+        from soulsgui.gui.shell.manual import ManualDialog
 
         if self._manual is None:
             self._manual = ManualDialog(self)
-        self._manual.open_at(self._entries[self.pages.shown].title if self.pages.shown else "")
+        shown = self._entries[self.pages.shown].title if self.pages.shown and page is None else ""
+        self._manual.open_at(shown, page)
 
     def _show_overview(self) -> None:
         self.show_page(OVERVIEW)

@@ -20,11 +20,10 @@ from PySide6.QtWidgets import (
 )
 
 from soulsgui.gui import text
-from soulsgui.gui.feed import Call, Feed, Fetch
+from soulsgui.gui.feed import Call, Feed, Fetch, JobCall
 from soulsgui.gui.models.connection import why_not
 from soulsgui.gui.runs.models import described
 from soulsgui.gui.states import run_is_active
-from soulsgui.gui.watching.job import FollowedJob
 from soulsgui.gui.watching.picture import ActionBars, PictureView, decoded
 from soulsgui.gui.watching.recording import Recording
 from soulsgui.gui.widgets.agree import run_dialog
@@ -39,8 +38,8 @@ from soulsgui.wire.control import (
     NEWEST,
     ApiError,
     CheckpointInfo,
+    ErrorCode,
     Evaluated,
-    Job,
     PictureShown,
     RunStatus,
     RunSummary,
@@ -48,6 +47,7 @@ from soulsgui.wire.control import (
 from soulsgui.wire.messages.server_config import Execution
 
 EPISODES = 10
+_CANCELLED = ApiError(code=ErrorCode.FAILED, message="It was cancelled.", remedy="Start it again.")
 
 _FACTS = ("Episode", "Seed", "Step", "Return so far")
 _LATE_S = 0.05
@@ -85,8 +85,8 @@ class WatchPane(QWidget):
         self.playing, self.speed, self.seed = True, 1.0, 0
         self._began_with = 0  # the seed of the evaluation that is shown
         self._shown_at = 0.0
-        self._job: FollowedJob | None = None
-        self._film: FollowedJob | None = None
+        self._job: JobCall | None = None
+        self._film: JobCall | None = None
         self._video = ""  # where it is saved
         self._asks: Execution | None = None
         self._build()
@@ -198,11 +198,11 @@ class WatchPane(QWidget):
         self.recording = Recording()
         self._began_with = self.seed
         params = {"run": self._run.id, "checkpoint": self.chosen, "seed": self.seed, "episodes": EPISODES}
-        job = FollowedJob(self._feed, "checkpoint.evaluate", params | {"frames": True, "trust": trust})
-        job.begun.connect(self._ask_pace)
+        job = self._feed.job("checkpoint.evaluate", params | {"frames": True, "trust": trust})
         job.progressed.connect(self._progressed)
         job.done.connect(self._done)
-        job.failed.connect(self._fail)
+        job.tell_problem(self._fail)
+        job.dropped.connect(self._cancelled)
         self._job, self.playing = job, True
         for value in self.facts.values():
             value.setText(text.NOTHING)
@@ -217,10 +217,9 @@ class WatchPane(QWidget):
         """End what the server does for it."""
         self._timer.stop()
         for job in (self._job, self._film):
-            if job is not None:
-                self._feed.watch(job.id, None)
-                if not job.over:
-                    job.cancel()
+            if job is not None and not job.over:
+                job.cancel()
+        self._unwatch()
         self._job = self._film = None
 
     @property
@@ -271,7 +270,7 @@ class WatchPane(QWidget):
         self._ask_pace()
 
     def _picture_came(self, shown: PictureShown) -> None:
-        if self._job is None or shown.job != self._job.id:
+        if self._job is None or self._job.job is None or shown.job != self._job.job.id:
             return
         first = not len(self.recording)
         self.recording.add(shown.picture)
@@ -290,23 +289,28 @@ class WatchPane(QWidget):
 
     def _ask_pace(self) -> None:
         """Let the evaluation go on or wait, so that neither side has to keep more than a little."""
-        if self._job is not None and self._job.id and not self._job.over:
-            self._feed.watch(self._job.id, self.speed if self.recording.wants_more() else 0.0)
+        if self._job is not None and self._job.job is not None and not self._job.over:
+            self._feed.watch(self._job.job.id, self.speed if self.recording.wants_more() else 0.0)
 
-    def _progressed(self, job: Job) -> None:
-        self.progress.setValue(round(1000 * (job.part or 0.0)))
+    def _progressed(self, words: str) -> None:
+        part = self._job.job.part if self._job is not None and self._job.job is not None else None
         if len(self.recording):
-            self._say(job.progress)
+            self._say(words)
         else:
-            self._say_starting(job.progress if job.part is None else "The environment is made")
+            self._say_starting(words if part is None else "The environment is made")
+        self.progress.setValue(round(1000 * (part or 0.0)))
+        self._ask_pace()
 
-    def _done(self, job: Job) -> None:
-        found = Evaluated.model_validate(job.result)
+    def _done(self, result: dict[str, Any]) -> None:
+        found = Evaluated.model_validate(result)
         self.progress.setValue(1000)
         self._say(evaluated_words(found))
         if not len(self.recording):
             self._say_empty("It was over before a picture came", evaluated_words(found), "Play it again")
-        self._ended(job.id)
+        self._ended()
+
+    def _cancelled(self) -> None:
+        self._fail(_CANCELLED)
 
     def _fail(self, error: ApiError) -> None:
         self._asks = error.asks
@@ -316,10 +320,14 @@ class WatchPane(QWidget):
             self.progress.hide()
         else:
             self._say_empty(error.message, error.remedy, action)
-        self._ended(self._job.id if self._job is not None else "")
+        self._ended()
 
-    def _ended(self, job: str) -> None:
-        self._feed.watch(job, None)
+    def _unwatch(self) -> None:
+        if self._job is not None and self._job.job is not None:
+            self._feed.watch(self._job.job.id, None)
+
+    def _ended(self) -> None:
+        self._unwatch()
         self._allow()
         self.changed.emit()
 
@@ -429,22 +437,16 @@ class WatchPane(QWidget):
         kind = "gif" if Path(path).suffix.lower() == ".gif" else "mp4"
         params = {"run": self._run.id, "checkpoint": self.chosen, "episodes": 1, "video": kind}
         params["seed"] = self._began_with + episode
-        film = FollowedJob(self._feed, "checkpoint.evaluate", params)
+        film = self._feed.job("checkpoint.evaluate", params, save_to=path)
         film.progressed.connect(self._filming)
-        film.done.connect(self._fetch)
-        film.failed.connect(self._not_saved)
+        film.done.connect(self._saved)
+        film.tell_problem(self._not_saved)
         self._film, self._video = film, path
         self._say("Filming …")
         self._allow()
 
-    def _filming(self, job: Job) -> None:
-        self._say(f"Filming: {job.progress}")
-
-    def _fetch(self, job: Job) -> None:
-        self._say("Saving the video …")
-        call = self._feed.download(job.files[0].id, self._video)
-        call.done.connect(self._saved)
-        call.tell_problem(self._not_saved)
+    def _filming(self, words: str) -> None:
+        self._say(f"Filming: {words}")
 
     def _saved(self) -> None:
         self._film = None

@@ -1,14 +1,17 @@
 """A button that sends a command and tells what became of it; and a menu that opens from a button."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
 from PySide6.QtCore import Qt, QTimer, Signal
-from PySide6.QtGui import QCursor
+from PySide6.QtGui import QAction, QCursor
 from PySide6.QtWidgets import QMenu, QPushButton, QToolButton, QWidget
 
 from soulsgui.gui.colours import Tone
 from soulsgui.gui.feed import Call, MakeCall
+from soulsgui.gui.icons import dress
+from soulsgui.gui.text import tip
 from soulsgui.gui.widgets.fitting_button import FittingButton
 from soulsgui.wire.control import ApiError
 
@@ -77,6 +80,7 @@ class CommandButton(FittingButton):
         self._call.progressed.connect(self.explain)
         self._call.done.connect(self._done)
         self._call.failed.connect(self._failed)
+        self._call.dropped.connect(self._dropped)
         self._call.silent.connect(self._silent)
 
     def set_words(self, words: Words, icon: str, start: MakeCall) -> None:
@@ -110,6 +114,10 @@ class CommandButton(FittingButton):
         self._show(Stage.FAILED, error)
         self.problem.emit(error)
 
+    def _dropped(self) -> None:
+        self._forget()
+        self._show(Stage.IDLE)
+
     def _silent(self, error: ApiError) -> None:
         self._show(Stage.SILENT, error)
         self.problem.emit(error)
@@ -123,8 +131,8 @@ class CommandButton(FittingButton):
             Stage.FAILED: (self._words.idle, "state-bad", Tone.BAD),
             Stage.SILENT: ("Retry", "state-warning", Tone.WARNING),
         }
-        text, icon, tone = looks[stage]
-        self.say(text, icon, tone)
+        words, icon, tone = looks[stage]
+        self.say(words, icon, tone)
         self.setEnabled(self._allowed and stage is not Stage.RUNNING)
         self.explain(f"{error.message}\n{error.remedy}".strip() if error else self._why)
 
@@ -142,3 +150,26 @@ def give_menu(button: QPushButton | QToolButton, menu: QMenu) -> None:
 
     button.setMenu(menu)
     menu.aboutToHide.connect(look_where_the_pointer_is)
+
+
+class MoreButton(FittingButton):
+    """Opens a menu of what is done less often."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__("More", "more", parent)
+        self.menu_of = QMenu(self)
+        self.menu_of.setToolTipsVisible(True)
+        give_menu(self, self.menu_of)
+
+    def add(self, words: str, icon: str, act: Callable[[], object]) -> QAction:
+        """Add an entry; a line between two groups of them is `menu_of.addSeparator`."""
+        entry = self.menu_of.addAction(words)
+        dress(entry, icon)
+        entry.triggered.connect(lambda: act())
+        return entry
+
+
+def allow(entry: QAction, refusal: str, hint: str = "") -> None:
+    """Allow an entry, or say in its tooltip why it would be refused."""
+    entry.setEnabled(not refusal)
+    entry.setToolTip(tip(refusal or hint))

@@ -148,14 +148,15 @@ class FormDialog(FittingDialog):
         characters: int,
         hint: str = "",
         aside: Sequence[QPushButton] = (),
+        beside: Sequence[QPushButton] = (),
     ) -> None:
-        """Put the parts in their places."""
+        """Put the parts in their places: other buttons to the left, or beside the main one."""
         foot = QHBoxLayout()
         for button in aside:
             foot.addWidget(button)
         foot.addStretch(1)
-        foot.addWidget(main)
-        foot.addWidget(self.cancel)
+        for button in (main, *beside, self.cancel):
+            foot.addWidget(button)
         column = QVBoxLayout(self)
         column.setSpacing(12)
         column.addLayout(form)

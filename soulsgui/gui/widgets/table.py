@@ -1,12 +1,16 @@
 """A table as all pages show one: whole rows, one line each, columns that remember their width."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from PySide6.QtCore import QAbstractItemModel, QByteArray, QEvent, QModelIndex, QSize, Qt, Signal
-from PySide6.QtGui import QKeyEvent, QResizeEvent
-from PySide6.QtWidgets import QAbstractItemView, QHeaderView, QTableView, QWidget
+from PySide6.QtGui import QAction, QContextMenuEvent, QGuiApplication, QKeyEvent, QKeySequence, QResizeEvent
+from PySide6.QtWidgets import QAbstractButton, QAbstractItemView, QHeaderView, QMenu, QTableView, QWidget
 
+from soulsgui.gui.icons import dress
 from soulsgui.gui.models.records import NamedRows
+
+Deed = QAbstractButton | QAction
+"""What can be done with the chosen rows: a button of the page, or an entry of a menu that a button opens."""
 
 _LEAST_ROWS = 3
 
@@ -48,6 +52,7 @@ class Table(QTableView):
         self.doubleClicked.connect(self.row_opened)
         self._line_px = 0
         self._sharing: Sequence[int] = ()
+        self._deeds: Callable[[], Sequence[Deed]] = tuple
         self._take_font()
 
     def minimumSizeHint(self) -> QSize:
@@ -113,10 +118,58 @@ class Table(QTableView):
         if event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter) and self.currentIndex().isValid():
             self.row_opened.emit(self.currentIndex())
             return
+        if event.matches(QKeySequence.StandardKey.Copy):
+            self.copy_rows()
+            return
         before = self.currentIndex().row()
         super().keyPressEvent(event)
         if self.currentIndex().row() != before:
             self.row_reached.emit(self.currentIndex())
+
+    def offer(self, deeds: Callable[[], Sequence[Deed]]) -> None:
+        """Let the menu of a row repeat what the page offers for it."""
+        self._deeds = deeds
+
+    def contextMenuEvent(self, event: QContextMenuEvent) -> None:
+        """Open that menu."""
+        if self.currentIndex().isValid():
+            menu = self.make_menu()
+            menu.popup(event.globalPos())
+
+    def make_menu(self) -> QMenu:
+        """Return the menu of the chosen rows."""
+        menu = QMenu(self)
+        menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        menu.setToolTipsVisible(True)
+        for deed in self._deeds():
+            if isinstance(deed, QAction):
+                menu.addAction(deed)
+            elif not deed.isHidden():
+                entry = menu.addAction(deed.accessibleName() or deed.text())
+                entry.setIcon(deed.icon())
+                entry.setEnabled(deed.isEnabled())
+                entry.setToolTip(deed.toolTip())
+                # The button stays; the menu is gone when the answer comes.
+                entry.triggered.connect(deed.click)
+        menu.addSeparator()
+        copy = menu.addAction("Copy as text")
+        copy.setShortcut(QKeySequence.StandardKey.Copy)
+        dress(copy, "copy")
+        copy.triggered.connect(self.copy_rows)
+        return menu
+
+    def copy_rows(self) -> None:
+        """Copy the chosen rows with their headings, as tables of other programs take them."""
+        model, header = self.model(), self.horizontalHeader()
+        places = (header.logicalIndex(place) for place in range(header.count()))
+        shown = [section for section in places if not header.isSectionHidden(section)]
+        chosen = sorted(index.row() for index in self.selectionModel().selectedRows())
+        if not chosen:
+            return
+        lines = [[str(model.headerData(each, Qt.Orientation.Horizontal)) for each in shown]]
+        lines += [[str(model.index(row, each).data() or "") for each in shown] for row in chosen]
+        text = "\n".join("\t".join(" ".join(cell.split()) for cell in line) for line in lines)
+        QGuiApplication.clipboard().setText(text)
 
     def changeEvent(self, event: QEvent) -> None:
         """Follow the font's size."""

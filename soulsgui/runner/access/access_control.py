@@ -18,7 +18,7 @@ from soulsgui.runner.server.addresses import told_addresses
 from soulsgui.runner.server.bus import Bus
 from soulsgui.runner.server.redis_server import REDIS, RedisServer
 from soulsgui.system import is_private, make_private
-from soulsgui.wire.access import secret_hash, user_line, user_of, user_words
+from soulsgui.wire.access import client_of_user, secret_hash, user_line, user_of, user_words
 from soulsgui.wire.connection import AWAY, Address
 from soulsgui.wire.invitation import Invitation
 from soulsgui.wire.keys import Keys, check_client_name, is_client_name
@@ -41,6 +41,7 @@ class Order:
     prefix: str  # Of the keys
     # Clients that were invited anew: whoever had the older secret leaves nothing behind under their names.
     anew: frozenset[str] = frozenset()
+    alone: bool = True  # Whether the server is ours alone: nobody else has a user there
 
     def obtain(self, connection: redis.Redis) -> None:
         """Apply it; clients that keep their secret stay."""
@@ -49,7 +50,8 @@ class Order:
         pipeline = connection.pipeline(transaction=True)
         for _, user, *said in known:
             # Deleting alone ends connections that came in with another secret.
-            if user != _DEFAULT_USER and f"#{secrets_of.get(user)}" not in said:
+            ours = self.alone or client_of_user(user)
+            if user != _DEFAULT_USER and ours and f"#{secrets_of.get(user)}" not in said:
                 pipeline.acl_deluser(user)
         keys = Keys(self.prefix)
         if left := [key for client in self.anew for key in keys.of_client(client)]:
@@ -186,7 +188,8 @@ class AccessControl:
 
     async def _obtain(self) -> bool:
         """Apply the rules to the running server; return whether it answered."""
-        order = Order(self._hashes, self.server.address.prefix, self._anew)
+        alone = self.server.binary is not None
+        order = Order(self._hashes, self.server.address.prefix, self._anew, alone)
         try:
             await self._bus.call(order.obtain)
         except (*AWAY, redis.RedisError) as error:
@@ -235,6 +238,12 @@ class AccessControl:
             done = await self._changed()
         self._events.add("info", f"The invitation of {client} was revoked.", service=REDIS)
         return done
+
+    async def leave(self) -> None:
+        """Let nobody in any more at a server that goes on without us."""
+        if self.server.binary is None:
+            with contextlib.suppress(*AWAY, redis.RedisError):
+                await self._bus.call(Order({}, self.server.address.prefix, alone=False).obtain)
 
     async def shut_out(self, client: str) -> None:
         """End the connections of a client, and let it in no more until it is `let_in_again`."""

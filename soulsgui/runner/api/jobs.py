@@ -1,11 +1,8 @@
 """Jobs: what goes on after the answer to a command, with progress, an end, and the files that it made."""
 
 import asyncio
-import json
 import logging
-import os
 import shutil
-import tempfile
 import threading
 import time
 import uuid
@@ -13,10 +10,10 @@ from collections.abc import AsyncIterable, Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
-from soulsgui.errors import ServiceError, SoulsGuiError, printable
-from soulsgui.process import child_env
+from soulsgui.errors import ServiceError, SoulsGuiError
 from soulsgui.runner.refusal import Refused, Result, as_api_error
-from soulsgui.system import free_disk_bytes, kill_group, new_session_kwargs
+from soulsgui.runner.services.asked import asked_process
+from soulsgui.system import free_disk_bytes
 from soulsgui.wire import control
 from soulsgui.wire.control import ErrorCode
 
@@ -30,9 +27,6 @@ _MOST_RUNNING = 8
 _SHOW_EVERY_S = 0.1
 _KEPT_FILES = 20
 _KEPT_FREE_BYTES = 2**30  # on the disk, whatever is brought to us
-_LONGEST_MESSAGE_BYTES = 2**24
-_EXIT_LIMIT_S = 5.0
-_LINES_SHOWN = 5
 
 
 class Files:
@@ -131,41 +125,18 @@ class RunningJob:
         at last `{"report": ...}` or `{"error": {"message", "remedy"}}`. With `reply` its other messages may
         be anything; what that returns of each is written to it.
         """
-        with tempfile.TemporaryFile() as errors:
-            process = await asyncio.create_subprocess_exec(
-                *argv,
-                stdin=asyncio.subprocess.PIPE,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=errors,
-                limit=_LONGEST_MESSAGE_BYTES,
-                env=os.environ | child_env(),
-                **new_session_kwargs(),
-            )
-            assert process.stdin is not None
-            assert process.stdout is not None
-            try:
-                # It stays open: its end tells the process that nobody waits for it any more.
-                process.stdin.write(json.dumps(request).encode() + b"\n")
-                async for line in process.stdout:
-                    message = json.loads(line)
-                    if "report" in message:
-                        return dict(message["report"])
-                    if "error" in message:
-                        raise SoulsGuiError(**message["error"])
-                    if reply is not None:
-                        process.stdin.write(json.dumps(reply(message)).encode() + b"\n")
-                    if reply is None or "doing" in message:
-                        self.tell(str(message["doing"]), message.get("part"))
-                await asyncio.wait({asyncio.ensure_future(process.wait())}, timeout=_EXIT_LIMIT_S)
-            finally:
-                if process.returncode is None:
-                    kill_group(process.pid)
-                    await process.wait()
-                process.stdin.close()
-            errors.seek(0)
-            said = printable(errors.read().decode(errors="replace"), None, lines=True).strip().splitlines()
-            last = "\n".join(said[-_LINES_SHOWN:])
-            raise ServiceError(f"Its process ended with exit code {process.returncode}.", last)
+        async with asked_process(argv, request) as process:
+            while message := await process.message():
+                if "report" in message:
+                    return dict(message["report"])
+                if "error" in message:
+                    raise SoulsGuiError(**message["error"])
+                if reply is not None:
+                    process.send(reply(message))
+                if reply is None or "doing" in message:
+                    self.tell(str(message["doing"]), message.get("part"))
+            last = await process.last_words()
+            raise ServiceError(f"Its process ended with exit code {process.code}.", last)
 
 
 class Jobs:

@@ -153,6 +153,7 @@ _METRICS: dict[str, Callable[[_Own], float]] = {
 }
 _AXES: dict[str, Callable[[_Own], float]] = {
     "episode": lambda own: float(own.row),
+    "update": lambda own: float(own.row),  # updates are the server's: this machine knows of none
     "env_step": lambda own: float(own.env_steps),
     "time": lambda own: own.time,
 }

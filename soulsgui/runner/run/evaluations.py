@@ -18,9 +18,10 @@ from soulsgui.runner.run.agreed import AgreedRuns, RunNotAgreedError
 from soulsgui.runner.run.library import checkpoint_path
 from soulsgui.runner.run.start import override_layer
 from soulsgui.runner.server.bus import ANSWER_LIMIT_S
+from soulsgui.telemetry.store import played_since
 from soulsgui.wire import control
 from soulsgui.wire.control import ErrorCode
-from soulsgui.wire.keys import TRAINER
+from soulsgui.wire.keys import EVALUATOR, TRAINER
 from soulsgui.wire.manifest import CONFIG, Manifest, read_manifest, verify
 from soulsgui.wire.messages.server_config import Execution
 from soulsgui.wire.node_commands import NodeCommand
@@ -28,6 +29,9 @@ from soulsgui.wire.node_commands import NodeCommand
 if TYPE_CHECKING:
     from soulsgui.runner.api.jobs import RunningJob
     from soulsgui.runner.app import Runner
+
+
+_LOOK_EVERY_S = 0.5
 
 
 async def evaluate(
@@ -46,10 +50,51 @@ async def evaluate(
             f"Nobody trains {run.run_id} at present, so that there are checkpoints of it alone.",
             f"See which there are: soulsgui checkpoints list {run.run_id}",
         )
+    if (evaluator := runner.run_manager.node(EVALUATOR)) is not None and evaluator.phase == "frozen":
+        return await _ask_clients(runner, params, job, run)
     args = {"kind": "watched", "model_id": params.model_id}
     answer = await runner.bus.ask(TRAINER, NodeCommand(command="save", args=args), ANSWER_LIMIT_S)
     with _removed(run.root / str(answer.result["path"])) as aside:
         return await _play(runner, params, job, aside, suffix)
+
+
+async def _ask_clients(
+    runner: "Runner", params: control.CheckpointEvaluateParams, job: "RunningJob", run: RunFolder
+) -> control.Evaluated:
+    """Have clients play the newest weights: the server can't make the environment."""
+    if params.model_id is not None or params.video or params.frames or params.stochastic or params.overrides:
+        raise Refused(
+            ErrorCode.NOT_NOW,
+            "The server can't make the environment: clients play the newest weights alone, by the settings "
+            "of the run, greedily and unseen.",
+            "Ask for nothing else, or play a checkpoint where the environment is installed.",
+        )
+    asked = NodeCommand(command="evaluate", args={"episodes": params.episodes})
+    since = (await runner.bus.ask(TRAINER, asked, ANSWER_LIMIT_S)).result
+    job.tell("clients are asked to play the next weights")
+    place = int(since["attempt"]), int(since["update"])
+    while (found := await asyncio.to_thread(played_since, run.store, *place)) is None:
+        if runner.run_manager.run != run:
+            raise Refused(ErrorCode.FAILED, f"{run.run_id} ended before clients had played.")
+        await asyncio.sleep(_LOOK_EVERY_S)
+    from soulsgui.modes.evaluate import Evaluation  # late: it is not light
+
+    order, settings = found.order, runner.library.settings(run)
+    played = Evaluation(tuple(found.returns), tuple(found.lengths), found.seconds, found.cut)
+    return control.Evaluated(
+        run_id=run.run_id,
+        checkpoint=params.checkpoint,
+        model_id=order.model_id,
+        updates=order.update,
+        env_steps=order.env_steps,
+        algorithm=settings.algorithm,
+        agent=settings.agent,
+        env_id=settings.env.id,
+        seed=params.seed,
+        greedy=True,
+        notes=["It was played by clients, from beginnings of their own."],
+        **played.to_json(),
+    )
 
 
 @contextmanager

@@ -6,7 +6,6 @@ import logging
 import os
 import shutil
 import stat
-import tempfile
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,16 +22,16 @@ from soulsgui.errors import (
     EnvironmentCheckError,
     EnvironmentMissingError,
     UsageError,
-    printable,
 )
 from soulsgui.installing import NO_TORCH, can_train, how_to_train
-from soulsgui.process import child_env, own_command
+from soulsgui.process import own_command
 from soulsgui.runner.refusal import Refused
 from soulsgui.runner.run.agreed import AgreedRuns, RunNotAgreedError
 from soulsgui.runner.run.library import Library, find_checkpoint
 from soulsgui.runner.run.queue import QueueEntry
 from soulsgui.runner.run.record import CHECKING, END_WORDS, RunRecord
-from soulsgui.system import atomic_write, kill_group, new_session_kwargs, read_small
+from soulsgui.runner.services.asked import AskedProcess, asked_process
+from soulsgui.system import atomic_write, read_small
 from soulsgui.wire.control import TRUST_ANY, ErrorCode, RunResumeParams, RunStartParams, RunSummary
 from soulsgui.wire.manifest import CONFIG, read_manifest, verify
 
@@ -376,9 +375,6 @@ Probe = Callable[[Settings, Told], Awaitable[dict[str, Any]]]
 
 _PLAYED_S = 10.0
 _LOAD_LIMIT_S = 60.0
-_EXIT_LIMIT_S = 5.0
-_LINES_SHOWN = 5
-_LONGEST_MESSAGE_BYTES = 2**26
 
 
 async def probe_environment(settings: Settings, told: Told) -> dict[str, Any]:
@@ -406,45 +402,24 @@ async def examine(settings: Settings, told: Told) -> dict[str, Any]:
         "step_s": client.step_seconds,
         "delay_s": client.step_delay,
     }
-    with tempfile.TemporaryFile() as errors:
-        process = await asyncio.create_subprocess_exec(
-            *own_command("probe"),
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=errors,
-            limit=_LONGEST_MESSAGE_BYTES,
-            env=os.environ | child_env(),
-            **new_session_kwargs(),
-        )
-        try:
-            report = await _report(process, request, settings, told)
-        finally:
-            if process.returncode is None:
-                kill_group(process.pid)
-                await process.wait()
-            if process.stdin is not None:
-                process.stdin.close()
+    async with asked_process(own_command("probe"), request) as process:
+        report = await _report(process, settings, told)
         if report is None:
-            errors.seek(0)
-            raise _unchecked(settings, _last_words(errors.read(), process.returncode))
+            ended = await process.last_words()
+            silent = f"It ended the process it was tried in with exit code {process.code}, and said nothing."
+            raise _unchecked(settings, ended or silent)
     if not all(isinstance(report.get(name), dict | None) for name in ("spaces", "misfit")):
         raise _unchecked(settings, repr(report))
     return report
 
 
-async def _report(
-    process: asyncio.subprocess.Process, request: dict[str, Any], settings: Settings, told: Told
-) -> dict[str, Any] | None:
+async def _report(process: AskedProcess, settings: Settings, told: Told) -> dict[str, Any] | None:
     """Return the report; None when the process ends before, or says what it should not."""
-    assert process.stdin is not None
-    assert process.stdout is not None
-    # It stays open: its end tells the process that nobody waits for it any more.
-    process.stdin.write(json.dumps(request).encode() + b"\n")
     client = settings.client
     doing, limit_s = "", _LOAD_LIMIT_S
     while True:
         try:
-            line = await asyncio.wait_for(process.stdout.readline(), limit_s)
+            message = await asyncio.wait_for(process.message(), limit_s)
         except TimeoutError as error:
             what = f"was not checked: its check had not begun after {limit_s:g} s."
             remedy = "Try again when this computer is less busy."
@@ -452,30 +427,12 @@ async def _report(
                 what = f"hangs: {doing} takes longer than {limit_s:g} s."
                 remedy = "Mend it, or give it more time: client.hang_seconds."
             raise EnvironmentCheckError(f"{settings.env.id} {what}", remedy) from error
-        message = _read(line)
         if "doing" not in message:
-            break
+            report = message.get("report")
+            return report if isinstance(report, dict) else None
         told(str(message["doing"]))
         doing = f"{message['doing']}{message.get('place', '')}"
         limit_s = client.hang_seconds + client.step_seconds + client.step_delay
-    if not line:
-        await asyncio.wait({asyncio.ensure_future(process.wait())}, timeout=_EXIT_LIMIT_S)
-    report = message.get("report")
-    return report if isinstance(report, dict) else None
-
-
-def _read(line: bytes) -> dict[str, Any]:
-    try:
-        message = json.loads(line)
-    except (ValueError, RecursionError):
-        return {}
-    return message if isinstance(message, dict) else {}
-
-
-def _last_words(errors: bytes, code: int | None) -> str:
-    lines = printable(errors.decode(errors="replace"), None, lines=True).strip().splitlines()
-    said = "\n".join(lines[-_LINES_SHOWN:])
-    return said or f"It ended the process it was tried in with exit code {code}, and said nothing."
 
 
 def _unchecked(settings: Settings, why: str) -> EnvironmentCheckError:

@@ -21,9 +21,11 @@ import redis
 from soulsgui.config.paths import Folders
 from soulsgui.config.sections.server import RedisSettings
 from soulsgui.errors import ServiceError, UsageError
+from soulsgui.process import own_command
 from soulsgui.runner.access.certificate import ensure_certificate
 from soulsgui.runner.server.addresses import private_addresses
 from soulsgui.runner.server.binary import ServerBinary, cut_off_damage, find_binary
+from soulsgui.runner.server.external import ExternalServer
 from soulsgui.runner.services.processes import Identities
 from soulsgui.runner.services.service import Health
 from soulsgui.system import free_port, is_loopback, is_private, make_private, who_listens, write_private
@@ -53,7 +55,7 @@ class RedisServer:
     argv: tuple[str, ...]  # Its command line, without any secret
     address: Address  # Where it will answer
     config_path: Path  # Its configuration, written anew before every start
-    binary: ServerBinary
+    binary: ServerBinary | None  # None for one that somebody else runs
     data_dir: Path
     settings: tuple[str, ...] = ()  # The lines of its configuration, but for those that let users in
     lan: bool = False  # Whether its gateway listens on this machine's private addresses
@@ -65,6 +67,8 @@ class RedisServer:
 
     def configure(self, users: Sequence[str]) -> None:
         """Write its configuration anew, with the lines that let users in; every start reads it."""
+        if self.binary is None:
+            return
         write_private(self.config_path, os.fsencode("\n".join([_HEAD, *self.settings, *users]) + "\n"))
 
     def at_port(self, server_dir: Path, port: int) -> "RedisServer":
@@ -78,7 +82,7 @@ class RedisServer:
 
     def repair(self, lines: Sequence[str]) -> str:
         """Repair the data if the log says that it prevented the start; return what was done."""
-        return cut_off_damage(self.binary, self.data_dir, lines)
+        return "" if self.binary is None else cut_off_damage(self.binary, self.data_dir, lines)
 
 
 def ensure_server(folders: Folders, settings: RedisSettings, users: Sequence[str] = ()) -> RedisServer:
@@ -90,18 +94,26 @@ def ensure_server(folders: Folders, settings: RedisSettings, users: Sequence[str
     """
     _check_where_it_listens(settings)
     host = "127.0.0.1" if settings.host == "localhost" else settings.host
-    binary = find_binary(settings.binary)
+    external = ExternalServer.parse(settings.url) if settings.url else None
+    binary = None if external is not None else find_binary(settings.binary)
+    if external is not None:
+        external.check(settings)
     _ensure_private(folders.server)
     certificate = ensure_certificate(folders.server)
-    password = read_or_make_password(folders.redis_secret)
+    password = external.password if external is not None else read_or_make_password(folders.redis_secret)
     hosts = (host, *(private_addresses(public=settings.public) if settings.lan else ()))
     port = _choose_port(folders.server, hosts, settings.port, told=bool(users))
     path = unix_socket(folders.server)
     address = Address(host, port, password, settings.prefix, pin=certificate.pin, socket=path)
+    address.write(folders.server_address)
+    if binary is None:
+        url_file = folders.server / "redis.url"
+        write_private(url_file, settings.url.encode())
+        argv = (*own_command("relay"), str(url_file), path)
+        return RedisServer(argv, address, url_file, None, folders.server, (), settings.lan, settings.public)
     # The two products can't read each other's files.
     data_dir = _ensure_private(folders.server / f"{binary.product}-data")
     config_path = folders.server / "redis.conf"
-    address.write(folders.server_address)
     # The socket stands here too, so that a server on another is not adopted.
     where = ("--port", "0", "--unixsocket", path, "--unixsocketperm", "700")
     argv = (str(binary.path), _without_wildcards(config_path), *where)

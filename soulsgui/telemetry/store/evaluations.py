@@ -2,6 +2,7 @@
 
 import sqlite3
 import struct
+from collections.abc import Iterator
 
 from soulsgui.telemetry.aggregate import Best
 from soulsgui.telemetry.intake import Complete, Played, enough
@@ -143,20 +144,27 @@ class GreedyEpisodes:
 
     def newest_complete(self) -> Complete | None:
         """Return the newest evaluation of which enough is stored, as the median client played it, or None."""
+        for order, whole in self._evaluations():
+            if len(whole) >= order.players:
+                in_order = sorted(whole.values(), key=lambda one: sum(one.returns) / len(one.returns))
+                return in_order[(len(in_order) - 1) // 2]
+        return None
+
+    def newest_played(self) -> dict[str, Complete]:
+        """Return what each client has played whole of the newest evaluation."""
+        return next((whole for _, whole in self._evaluations()), {})
+
+    def _evaluations(self) -> Iterator[tuple[GreedyOrder, dict[str, Complete]]]:
+        """Iterate over the evaluations, newest first, with what each client has played whole."""
         orders = self._db.execute(
             "SELECT asked, group_concat(client) FROM greedy_played WHERE number = 0"
             " GROUP BY attempt, model_id ORDER BY attempt DESC, model_id DESC"
         )
         for asked, clients in orders:
             order = GreedyOrder.read(asked)
-            if order is None:
-                continue
-            played = [self._played(order, client) for client in clients.split(",")]
-            whole = [one for one in played if one is not None]
-            if len(whole) >= order.players:
-                in_order = sorted(whole, key=lambda one: sum(one.returns) / len(one.returns))
-                return in_order[(len(in_order) - 1) // 2]
-        return None
+            if order is not None:
+                played = ((client, self._played(order, client)) for client in clients.split(","))
+                yield order, {client: one for client, one in played if one is not None}
 
     def _played(self, order: GreedyOrder, client: str) -> Complete | None:
         """Return what a client has played of an evaluation, when that is enough."""

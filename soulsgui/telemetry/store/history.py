@@ -2,14 +2,21 @@
 
 import math
 import sqlite3
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain, groupby
+from itertools import chain, compress, groupby
 from pathlib import Path
 from typing import Any
 
 from soulsgui.telemetry.aggregate import Limits
+from soulsgui.telemetry.intake import Complete
 from soulsgui.telemetry.store import resources
-from soulsgui.telemetry.store.evaluations import evaluation_metrics, has_evaluations, last_evaluation
+from soulsgui.telemetry.store.evaluations import (
+    GreedyEpisodes,
+    evaluation_metrics,
+    has_evaluations,
+    last_evaluation,
+)
 from soulsgui.telemetry.store.schema import (
     BLOCK_SIZES,
     EPISODE_METRICS,
@@ -26,6 +33,7 @@ from soulsgui.wire.control import History, HistoryQueryParams
 from soulsgui.wire.messages.metrics import EVALUATION_PREFIX, RESOURCE_PREFIX
 
 _AXES = {"episode": "episode", "env_step": "env_steps", "time": "time"}
+_MOST_CLIENTS = 100
 
 _MOST_READ = 1 << 14  # rows that are read one by one; of more, blocks are, and of so many blocks larger ones
 
@@ -53,6 +61,9 @@ def query_history(path: Path, params: HistoryQueryParams) -> History:
     with open_for_reading(path) as db:
         if db is None:
             return as_history([], **about, last_row=0, metrics=list(EPISODE_METRICS))
+        asked, made = params, _UpdatesMade(db) if params.x == "update" else None
+        if made is not None:
+            params = made.in_env_steps(params)
         last_row = _number(db, "SELECT max(row) FROM episodes")
         last = db.execute("SELECT attempt, update_count FROM updates ORDER BY row DESC LIMIT 1").fetchone()
         configured = value_metrics(db)
@@ -73,6 +84,12 @@ def query_history(path: Path, params: HistoryQueryParams) -> History:
         else:
             rolled_up = rolled_up_to(db, "updates") == _number(db, "SELECT max(row) FROM updates")
             found = _buckets(db, UPDATE_ROWS, params, rolled_up)
+        updates: list[int] = []
+        if made is not None:
+            low, high = asked.start or 0, math.inf if asked.end is None else asked.end
+            counted = [made.by(bucket[2], bucket[4]) if of_episodes else bucket[1] for bucket in found]
+            inside = [low <= count <= high for count in counted]
+            found, updates = list(compress(found, inside)), list(compress(counted, inside))
         starts = attempt_starts(db)
         limits = Limits(starts)
         others = [*evaluation_metrics(db), *resources.resource_metrics(db)]
@@ -86,12 +103,53 @@ def query_history(path: Path, params: HistoryQueryParams) -> History:
                 else number > limits.of(attempt).updates
                 for _, number, attempt, episode, env_steps, *_ in found
             ],
+            update=updates,
+            clients=[name for (name,) in db.execute("SELECT name FROM clients LIMIT ?", (_MOST_CLIENTS,))],
             last_row=last_row,
             last_update=last or (0, 0),
             attempts=starts,
             metrics=list(dict.fromkeys([*EPISODE_METRICS, *configured, *metrics, *others])),
             of_episodes=of_episodes,
         )
+
+
+def played_since(path: Path, attempt: int, update: int) -> Complete | None:
+    """Return the newest evaluation by clients, of weights from an update on, out of a store; None before."""
+    with open_for_reading(path) as db:
+        found = None if db is None or not has_evaluations(db) else GreedyEpisodes(db).newest_complete()
+    place = None if found is None else (found.order.attempt, found.order.update)
+    return found if place is not None and place >= (attempt, update) else None
+
+
+class _UpdatesMade:
+    """How many updates a run had made after so many environment steps, attempt by attempt."""
+
+    def __init__(self, db: sqlite3.Connection) -> None:
+        self._begins = {start.attempt: start.update for start in attempt_starts(db)}
+        self._of: dict[int, tuple[list[int], list[int]]] = {}
+        for attempt, env_steps, update in db.execute(
+            "SELECT attempt, env_steps, update_count FROM updates ORDER BY row"
+        ):
+            steps, updates = self._of.setdefault(attempt, ([], []))
+            steps.append(env_steps)
+            updates.append(update)
+
+    def by(self, attempt: int, env_steps: int) -> int:
+        """Return how many had been made."""
+        steps, updates = self._of.get(attempt, ([], []))
+        place = bisect_right(steps, env_steps)
+        return updates[place - 1] if place else self._begins.get(attempt, 0)
+
+    def in_env_steps(self, params: HistoryQueryParams) -> HistoryQueryParams:
+        """Return a question along environment steps whose answer holds at least what was asked for."""
+        begins, ends = [], []
+        for steps, updates in self._of.values():
+            before = 0 if params.start is None else bisect_right(updates, params.start - 1)
+            begins.append(steps[before - 1] if before else -math.inf)
+            after = len(steps) if params.end is None else bisect_right(updates, params.end)
+            ends.append(steps[after] if after < len(steps) else math.inf)
+        place = {"start": min(begins, default=None), "end": max(ends, default=None)}
+        return params.model_copy(update={"x": "env_step", **place})
 
 
 def client_names(path: Path) -> list[str]:

@@ -420,8 +420,9 @@ class HistoryQueryParams(Params):
     run: Run = "latest"
     metric: str = optional("`return`, `length`, or a name from an update row's values", "return")
     client: str = optional("only this client's episodes; empty for all", "")
-    x: Literal["episode", "env_step", "time"] = optional(
-        "the axis of `start` and `end`, along which buckets are of equal width", "episode"
+    x: Literal["episode", "env_step", "update", "time"] = optional(
+        "the axis of `start` and `end`, along which buckets are of equal width; for `update` along env_step",
+        "episode",
     )
     start: float | None = optional("where it begins on that axis", None)
     end: float | None = optional("where it ends on that axis", None)

@@ -468,6 +468,8 @@ class History(Message):
         high: Greatest value in it.
         count: Rows in it; 1 where the rows came one by one.
         overwritten: Whether a later attempt went back before the last row.
+        update: Updates that were made by then; told along that axis alone (`row` has those of updates).
+        clients: Those whose episodes the run has, the first 100.
         of_episodes: Whether the metric is one of episodes, as those of `telemetry.metrics` are.
     """
 
@@ -485,6 +487,8 @@ class History(Message):
     high: list[float]
     count: list[int]
     overwritten: list[bool] = Field(default_factory=list)
+    update: list[int] = Field(default_factory=list)
+    clients: list[str] = Field(default_factory=list)
     attempts: list[AttemptStart] = Field(default_factory=list)
     metrics: list[str] = Field(default_factory=list)
     of_episodes: bool = False

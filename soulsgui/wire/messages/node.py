@@ -133,6 +133,7 @@ class NodeState(TrainingProgress):
             what training reached.
         arrived: Set by the trainer: what came of each invited client; telemetry judges what it tells by it.
         evaluated: Set by telemetry: weights of the newest whole evaluation by a client, -1 before the first.
+        played: Set by telemetry: clients of which all of the newest evaluation has come, with its weights.
         rejected_by_client: The same for each client, this attempt.
         trouble: What holds the run up until somebody does something, in words; empty while nothing does.
         diverged: That the training has diverged, and from where it goes on, in words; empty again when a
@@ -160,6 +161,7 @@ class NodeState(TrainingProgress):
     judged_by: Literal["", "training", "evaluation", "both"] = ""
     arrived: dict[str, Arrived] = Field(default_factory=dict)
     evaluated: int = -1
+    played: dict[str, int] = Field(default_factory=dict)
     floods: list[str] = Field(default_factory=list)
     unsaved: str = ""
     farewell: str = ""

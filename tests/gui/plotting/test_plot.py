@@ -14,6 +14,7 @@ from soulsgui.gui.plotting.drawing import DrawnCurve, short_number, with_goal
 from soulsgui.gui.plotting.host import PlotHost
 from soulsgui.gui.plotting.plot import Plot
 from soulsgui.gui.plotting.rows import Axis, Mark
+from soulsgui.gui.plotting.scale import Scale
 from soulsgui.gui.plotting.series import Series
 from soulsgui.gui.theme import Theme, ThemeChoice
 from soulsgui.wire.messages.metrics import Row
@@ -202,7 +203,7 @@ def test_values_of_evaluations_and_of_short_curves_are_marked(qtbot: QtBot, plot
     drawings = [DrawnCurve(canvas(plot), series, "", 0) for series in (judged, trained, begun)]
 
     def dots(drawing: DrawnCurve, width_px: int) -> int:
-        drawing.draw(0, 400, width_px, LIGHT)
+        drawing.draw(0, 400, width_px, LIGHT, Scale())
         return sum(len(items.dots.points()) for items in drawing.items)
 
     assert [dots(drawing, 900) for drawing in drawings] == [30, 0, 1]

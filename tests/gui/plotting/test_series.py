@@ -1,11 +1,13 @@
+import math
 from collections.abc import Sequence
 
 import numpy as np
 import pytest
 
-from soulsgui.gui.plotting.rows import Axis
+from soulsgui.gui.plotting.rows import Axis, Mark
 from soulsgui.gui.plotting.series import Series, exponential_mean, fitting_weight, memory
 from soulsgui.wire.control import History
+from soulsgui.wire.messages.metrics import ResourceRow
 from tests.gui.plotting.curves import RUN, START, attempt_row, drawn, episodes, history, update
 
 
@@ -122,7 +124,7 @@ def test_what_was_drawn_stays_where_it_was_while_rows_are_appended() -> None:
             assert seen.setdefault(x, y) == pytest.approx(y, abs=1e-5)
 
 
-@pytest.mark.parametrize("axis", list(Axis))
+@pytest.mark.parametrize("axis", set(Axis) - {Axis.UPDATE})
 def test_a_resumed_run_goes_on_from_its_checkpoint_along_every_axis(series: Series, axis: Axis) -> None:
     series.append([episodes(range(1, 11)), attempt_row(2, episodes_before=6)])
     series.append([episodes([11, 12], attempt=2, episode=[7, 8], env_steps=[70, 80])])
@@ -238,3 +240,43 @@ def test_live_rows_that_a_finer_part_holds_already_are_drawn_once(long_run: Seri
     long_run.append([episodes([10_021, 10_022])])
     assert xs(long_run)[-1] == 10_022
     assert not long_run.missed_rows
+
+
+def test_along_updates_episodes_stand_at_the_newest_update_and_what_was_overwritten_is_known() -> None:
+    series = Series(RUN, axis=Axis.UPDATE, weight=0.0)
+    for number in (1, 2, 3):
+        series.append([episodes([2 * number - 1, 2 * number]), update(number)])
+    series.append([attempt_row(2, episodes_before=2).model_copy(update={"update": 1})])
+    series.append([update(2, attempt=2), episodes([7], attempt=2, episode=[3], env_steps=[30])])
+    assert drawn(series) == [(0, 1), (0, 2), (1, 3), (1, 4), (2, 7)]
+    assert drawn(series, overwritten=True) == [(2, 5), (2, 6)]
+
+
+def test_training_time_leaves_out_what_lies_between_two_attempts() -> None:
+    series = Series(RUN, axis=Axis.TRAINING, weight=0.0)
+    again = attempt_row(2, episodes_before=3).model_copy(update={"time": START + 100.0})
+    first = attempt_row(1, episodes_before=0)
+    series.append([first, episodes([1, 2, 3]), again])
+    late = episodes([4, 5], attempt=2, step_s=26.0)  # 104 and 130 s after the start
+    series.append([late])
+    assert drawn(series) == [(1, 1), (2, 2), (3, 3), (7, 4), (33, 5)]
+    assert series.stored_range(2.0, 7.0) == (START + 2.0, START + 104.0)
+    (mark,) = series.placed([Mark(math.nan, math.nan, START + 104.0, "crashed")])
+    assert (mark.trained, mark.episode, mark.env_steps) == (7.0, 4, 40)
+
+
+def test_resources_come_live_each_moment_once() -> None:
+    series = Series(RUN, "resource_memory", axis=Axis.TIME)
+    place = {"attempt": 1, "update": 1, "env_steps": 10, "episodes": 1, "model_id": 1}
+    rows = [
+        ResourceRow(run_id=RUN, time=START + n, values={"resource_memory": 5.0 + n}, **place) for n in (1, 2)
+    ]
+    series.append([*rows, rows[1], rows[0]])
+    assert drawn(series) == [(START + 1, 6.0), (START + 2, 7.0)]
+
+
+def test_a_series_of_a_client_has_its_episodes_alone() -> None:
+    series = Series(RUN, client="b", weight=0.0)
+    series.append([episodes([1, 2], client="a"), episodes([3], client="b")])
+    assert drawn(series) == [(3, 3)]
+    assert not series.missed_rows

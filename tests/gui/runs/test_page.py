@@ -8,10 +8,21 @@ from pytestqt.qtbot import QtBot
 
 from soulsgui.config.schema import shipped_with
 from soulsgui.gui.runs.checkpoints import NoteDialog
+from soulsgui.gui.runs.evaluate import EvaluateDialog
 from soulsgui.gui.runs.page import RunsPage
 from soulsgui.gui.widgets.agree import AgreeDialog
 from soulsgui.gui.widgets.command_button import Stage
-from soulsgui.wire.control import CheckpointInfo, ConfigValues, Event, RunStatus, RunSummary, Status
+from soulsgui.wire.control import (
+    CheckpointInfo,
+    ConfigValues,
+    Event,
+    Experiment,
+    Job,
+    QueuedRun,
+    RunStatus,
+    RunSummary,
+    Status,
+)
 from soulsgui.wire.messages.server_config import Execution
 from tests.gui.fake_feed import HELLO, LIVE, LOST, FakeFeed, FakeShell, refusal
 from tests.gui.questions import answer, question
@@ -35,6 +46,25 @@ def listed(*runs: RunSummary) -> dict[str, object]:
 
 def checkpoints(*found: CheckpointInfo) -> dict[str, object]:
     return {"checkpoints": [one.model_dump(mode="json") for one in found]}
+
+
+def job(command: str, state: str, **fields: object) -> dict[str, Any]:
+    return {"id": "j1", "command": command, "state": state} | fields
+
+
+def played(run: str, model_id: int) -> dict[str, Any]:
+    """What an evaluation of 20 episodes came to."""
+    found = {"run_id": run, "checkpoint": "/r", "model_id": model_id, "updates": 4, "env_steps": 100}
+    found |= {
+        "algorithm": "ppo",
+        "agent": "",
+        "env_id": "CartPole-v1",
+        "episodes": 20,
+        "seed": 3,
+        "greedy": True,
+    }
+    found |= {"mean_return": 475.25, "std_return": 12.5, "min_return": 440.0, "max_return": 500.0}
+    return found | {"mean_length": 475.0, "returns": [475.0], "lengths": [475], "seconds": 3.0}
 
 
 @pytest.fixture
@@ -110,7 +140,7 @@ def test_a_quicksave_is_chosen_once_it_is_listed_and_notes_are_edited_of_it_and_
             dialog.save.click()
         assert server.sent_of(command)[-1].params == {"run": "r3", "note": "does it hold?"} | params
 
-    tab.edit.click()
+    tab.edit.trigger()
     dialog = part_of(page, NoteDialog)
     assert dialog.note.toPlainText() == "precious"
     edit(dialog, "checkpoint.edit", {}, path="manual_save/1")
@@ -177,20 +207,26 @@ def test_the_active_run_is_chosen_at_first_and_others_are_found_by_their_words(
 def test_what_is_resumed_and_loaded_is_asked_about_while_a_run_goes_on(
     qtbot: QtBot, page: RunsPage, server: FakeFeed
 ) -> None:
-    page.details.checkpoints.load.click()
+    tab = page.details.checkpoints
+    tab.load.click()
     assert "600 steps" in question(page).informativeText()
     answer(page, "Load")
-    (sent,) = server.sent_of("run.resume")
-    assert sent.params == {"run": "r3", "checkpoint": "checkpoint", "if_active": "stop"}
-    sent.call.answer({})
+    (sent,) = server.sent_of("checkpoint.load")
+    assert sent.params == {"run": "r3", "path": "checkpoint"}
+    sent.call.answer(job("checkpoint.load", "running"))
+    assert tab.load.stage is Stage.RUNNING
+    server.change_job(Job.model_validate(job("checkpoint.load", "done")))
+    assert tab.load.stage is Stage.DONE
     qtbot.waitUntil(lambda: page.findChild(QMessageBox) is None)
     choose(page, qtbot, "r2")
+    assert not tab.resume.isHidden()
+    assert "Let lunar go on" in tab.load.toolTip()
     page.details.resume.click()
     box = question(page)
     assert "lunar is stopped first" in box.informativeText()
     box.reject()
     qtbot.waitUntil(lambda: page.findChild(QMessageBox) is None)
-    assert server.sent_of("run.resume") == [sent]
+    assert server.sent_of("run.resume") == []
     assert page.details.resume.stage is Stage.IDLE
     page.details.resume.click()
     answer(page, "Stop and resume")
@@ -316,11 +352,11 @@ def test_settings_that_can_not_be_read_and_a_folder_that_nothing_opens_are_told_
     assert settings.form is None
     server.hello = HELLO
     server.connect_as(LIVE)
-    page.details.copy.click()
+    page.details.copy.trigger()
     assert QGuiApplication.clipboard().text().endswith("r3")
     for opened, level in ((False, "warning"), (True, "info")):
         monkeypatch.setattr(QDesktopServices, "openUrl", lambda _, opened=opened: opened)
-        page.details.open.click()
+        page.details.open.trigger()
         assert shell.told[-1].level == level
         assert shell.told[-1].detail.endswith("r3")
 
@@ -344,3 +380,162 @@ def test_a_run_that_reached_its_goal_goes_on_without_it(
     assert sent.params == {"run": "r2", "if_active": "stop", "without_goal": True}
     choose(page, qtbot, "r1")
     assert page.details.without_goal.isHidden()
+
+
+def test_an_evaluation_stands_beside_its_checkpoint_in_every_window(
+    page: RunsPage, server: FakeFeed, shell: FakeShell
+) -> None:
+    tab = page.details.checkpoints
+    tab.evaluate.click()
+    dialog = part_of(page, EvaluateDialog)
+    dialog.episodes.setValue(20)
+    dialog.seed.setValue(3)
+    dialog.main.click()
+    (sent,) = server.sent_of("checkpoint.evaluate")
+    how = {"episodes": 20, "seed": 3, "stochastic": False}
+    assert sent.params == {"run": "r3", "checkpoint": "checkpoint"} | how
+    sent.call.answer(job("checkpoint.evaluate", "running"))
+    evaluation = tab.model.column_number("evaluation")
+    assert tab.model.index(0, evaluation).data() == "—"
+    server.change_job(Job.model_validate(job("checkpoint.evaluate", "done", result=played("r3", 4))))
+    assert tab.model.index(0, evaluation).data() == "475.3 ± 12.5"
+    assert "440.0 to 500.0" in tab.model.index(0, evaluation).data(Qt.ItemDataRole.ToolTipRole)
+    assert "475.3 ± 12.5" in shell.told[-1].text
+    other = job("checkpoint.evaluate", "done", result=played("r3", 5)) | {"id": "j2"}
+    server.change_job(Job.model_validate(other))
+    assert tab.model.index(0, evaluation).data() == "475.3 ± 12.5", "of other weights nothing is said here"
+
+
+def test_what_is_thrown_away_is_put_back_by_undo_and_kept_is_what_is_pinned_or_needed(
+    qtbot: QtBot, page: RunsPage, server: FakeFeed, shell: FakeShell
+) -> None:
+    details, tab = page.details, page.details.checkpoints
+    assert not details.trash.isEnabled()
+    assert details.trash.toolTip() == "It goes on: stop it first."
+    assert "for the case of a crash" in tab.trash.toolTip()
+    choose(page, qtbot, "r2")
+    server.answers |= {name: {} for name in ("runs.trash", "checkpoint.trash", "checkpoint.restore")}
+    tab.trash.trigger()
+    qtbot.waitUntil(lambda: bool(shell.told))
+    place = {"run": "r2", "path": "checkpoint"}
+    assert server.sent_of("checkpoint.trash")[-1].params == place
+    shell.told.pop().action.act()
+    assert server.sent_of("checkpoint.restore")[-1].params == place
+    server.answers["runs.restore"] = PAST
+    details.trash.trigger()
+    qtbot.waitUntil(lambda: bool(shell.told))
+    assert server.sent_of("runs.trash")[-1].params == {"run": "r2"}
+    assert "become free" in shell.told[-1].detail
+    shell.told.pop().action.act()
+    assert server.sent_of("runs.restore")[-1].params == {"run": "r2"}
+    server.answers["runs.list"] = listed(ACTIVE, PAST.model_copy(update={"pinned": True}), BARE)
+    page.refresh()
+    qtbot.waitUntil(lambda: details.pin.text() == "Unpin")
+    assert details.trash.toolTip() == "It is pinned: unpin it first."
+
+
+def test_the_bin_lists_what_was_thrown_away_and_asks_before_it_is_emptied(
+    qtbot: QtBot, page: RunsPage, server: FakeFeed, shell: FakeShell
+) -> None:
+    gone = PAST.model_copy(update={"id": "r0", "size_bytes": 3_000_000})
+    server.answers["runs.list"] = lambda params: listed(gone) if params.get("trashed") else listed(ACTIVE)
+    server.answers["runs.purge"] = {"freed_bytes": 3_100_000}
+    page.bin.click()
+    qtbot.waitUntil(lambda: page.chosen == gone)
+    assert page.thrown.isVisible()
+    page.purge.click()
+    assert "3.00 MB become free" in question(page).informativeText()
+    answer(page, "Remove")
+    qtbot.waitUntil(lambda: bool(shell.told))
+    assert shell.told[-1].text == "3.10 MB became free"
+    server.answers["runs.restore"] = gone
+    qtbot.waitUntil(page.thrown.restore.isEnabled)
+    page.thrown.restore.click()
+    assert server.sent_of("runs.restore")[-1].params == {"run": "r0"}
+    page.bin.click()
+    qtbot.waitUntil(lambda: page.details.isVisible() and page.chosen is not None and page.chosen.id == "r3")
+
+
+SEEDS = [
+    RunSummary(
+        id=f"2026-01-01_10-00-0{seed}_wide-seed-{seed}",
+        name=f"wide seed {seed}",
+        experiment="2026-01-01_10-00-00_wide",
+        state="finished",
+        reached="env_steps",
+        seed=seed,
+        env_steps=1000,
+        best_mean_return=400.0 + seed,
+        created=0.5,
+    )
+    for seed in (1, 2)
+]
+
+
+def test_the_queue_stands_below_the_active_run_and_its_runs_are_moved_and_taken_out(
+    qtbot: QtBot, page: RunsPage, server: FakeFeed
+) -> None:
+    waiting = [QueuedRun(number=number, name=name) for number, name in ((4, "next"), (7, "later"))]
+    server.change_queue(waiting)
+    assert [page.model.name_at(row) for row in range(3)] == ["r3", "queued 4", "queued 7"]
+    page.show_where(run="queued 7")
+    panel = page.queue
+    assert panel.isVisible()
+    assert not panel.buttons["later"].isEnabled()
+    assert panel.buttons["all"].isHidden()
+    panel.buttons["first"].click()
+    assert server.sent_of("run.queue.move")[-1].params == {"number": 7, "place": 1}
+    server.change_queue(waiting[::-1])
+    assert not panel.buttons["first"].isEnabled()
+    panel.buttons["remove"].click()
+    answer(panel, "Take out")
+    assert server.sent_of("run.queue.remove")[-1].params == {"which": "7"}
+    server.change_queue(waiting[:1])
+    assert page.chosen is not None
+    assert page.chosen.id == "r3"
+
+
+def test_the_seeds_of_an_experiment_stand_below_its_mean_and_are_shown_on_demand(
+    qtbot: QtBot, page: RunsPage, server: FakeFeed
+) -> None:
+    name = SEEDS[0].experiment
+    statistics = Experiment(
+        id=name, scored=2, mean=401.5, deviation=0.7, iqm=401.5, low=401.0, high=402.0, runs=SEEDS
+    )
+    server.answers |= {
+        "runs.list": listed(ACTIVE, *SEEDS, BARE),
+        "experiments.list": {"experiments": [statistics.model_dump(mode="json")]},
+        "experiments.show": statistics,
+    }
+    page.refresh()
+    qtbot.waitUntil(lambda: page.model.row_of(name) == 2)
+    best = page.model.column_number("best")
+    qtbot.waitUntil(lambda: page.model.index(2, best).data() == "401.5 ± 0.700")
+    assert page.model.row_of(SEEDS[0].id) is None
+    page.show_where(run=name)
+    assert page.group.isVisible()
+    qtbot.waitUntil(lambda: "401.0 to 402.0" in page.group.experiment.words.text())
+    qtbot.keyClick(page.table, Qt.Key.Key_Return)
+    assert {page.model.name_at(3), page.model.name_at(4)} == {one.id for one in SEEDS}
+    page.words.setText("seed 2")
+    assert [page.model.name_at(row) for row in range(page.model.rowCount())] == [name, SEEDS[1].id]
+
+
+def test_two_runs_are_compared_and_their_rows_copied(qtbot: QtBot, page: RunsPage, server: FakeFeed) -> None:
+    told = {"runs": listed(PAST, BARE)["runs"], "settings": {"ppo.gamma": [0.99, 0.9]}}
+    server.answers["runs.compare"] = told
+    page.table.selectAll()
+    page.table.selectRow(1)
+    selection = page.table.selectionModel()
+    flags = selection.SelectionFlag.Select | selection.SelectionFlag.Rows
+    selection.select(page.model.index(2, 0), flags)
+    assert page.compare.isVisible()
+    qtbot.waitUntil(lambda: page.compare.table.model().rowCount() > 0)
+    assert server.sent_of("runs.compare")[-1].params == {"runs": ["r2", "r1"]}
+    model = page.compare.table.model()
+    last = model.rowCount() - 1
+    assert [model.index(last, place).data() for place in range(3)] == ["ppo.gamma", "0.99", "0.9"]
+    page.table.copy_rows()
+    head, *lines = QGuiApplication.clipboard().text().split("\n")
+    assert head.startswith("State\tName\tEnvironment")
+    assert [line.split("\t")[1] for line in lines] == ["cart", "early"]

@@ -110,6 +110,38 @@ def test_an_active_run_is_stopped_only_where_the_button_says_so(qtbot: QtBot, ru
     assert started(running)["if_active"] == "stop"
 
 
+def test_a_run_goes_into_the_queue_and_with_several_seeds_as_an_experiment(
+    qtbot: QtBot, running: FakeFeed
+) -> None:
+    dialog = new_run(qtbot, running)
+    dialog.seeds.setValue(3)
+    assert "with the seeds 0 to 2" in dialog.hint.text()
+    running.answers["run.start"] = {"run_id": "", "run_dir": "", "queued": [4, 5, 6]}
+    with qtbot.waitSignal(dialog.started):
+        dialog.queue.click()
+    params = running.sent_of("run.start")[0].params
+    assert (params["seeds"], params["if_active"]) == (3, "queue")
+
+
+def test_nothing_waits_where_nothing_goes_on_and_a_checkpoint_brings_its_own_settings(
+    qtbot: QtBot, feed: FakeFeed
+) -> None:
+    of_run = ConfigValues.model_validate(
+        CONFIG.model_dump() | {"run": {"env.id": "Pong", "clients.local": 5}}
+    )
+    feed.answers["config.get"] = lambda params: of_run if params == {"run": "r1"} else CONFIG
+    dialog = new_run(qtbot, feed, checkpoint="r1/history/8")
+    assert dialog.queue.isHidden()
+    assert not dialog.preset.isVisible()
+    assert dialog.clients.value() == 5
+    assert "from the checkpoint r1/history/8" in dialog.hint.text()
+    dialog.clients.setValue(1)
+    dialog.start.click()
+    params = feed.sent_of("run.start")[0].params
+    assert (params["from"], params["overrides"]) == ("r1/history/8", {"clients.local": 1})
+    assert "preset" not in params
+
+
 def test_a_refused_start_keeps_the_dialog_with_the_reason(qtbot: QtBot, feed: FakeFeed) -> None:
     dialog = new_run(qtbot, feed)
     feed.answers["run.start"] = refusal("Box2D is missing.", "Install it.")

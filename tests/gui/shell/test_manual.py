@@ -10,7 +10,7 @@ from PySide6.QtGui import QDesktopServices, QTextDocument
 from pytestqt.qtbot import QtBot
 
 from soulsgui.config.paths import shipped
-from soulsgui.gui.shell.menu import START, ManualDialog
+from soulsgui.gui.shell.manual import START, ManualDialog
 from soulsgui.gui.shell.pages import page_entries
 from soulsgui.gui.theme import Theme
 

@@ -29,6 +29,7 @@ from soulsgui.gui.config.new_run import NewRunDialog
 from soulsgui.gui.config.page import ConfigDialog
 from soulsgui.gui.preferences import Preferences
 from soulsgui.gui.runs.checkpoints import NoteDialog
+from soulsgui.gui.runs.evaluate import EvaluateDialog
 from soulsgui.gui.settings.form import SettingsForm
 from soulsgui.gui.shell.menu import SettingsDialog
 from soulsgui.gui.shell.next_step import Offer, OfferBar
@@ -92,6 +93,7 @@ DIALOGS: dict[str, Callable[[World], QDialog]] = {
     "closing": lambda world: ClosingDialog(world.feed),
     "leaving": lambda world: LeavingDialog(),
     "mend": mending,
+    "evaluate": lambda world: EvaluateDialog("Quicksave, update 40, 1,000 steps", film=False),
     "rename": lambda world: RenameDialog(world.feed, CLIENT),
     "note": lambda world: NoteDialog("Note", "a", "b", lambda *_: world.feed.call("runs.edit", {"run": "r"})),
     "address": lambda world: ChangeAddressDialog(world.feed, SERVER),

@@ -11,7 +11,8 @@ from soulsgui.gui.config.mending import MendConfigDialog
 from soulsgui.gui.models.connection import Connection, ConnectionState
 from soulsgui.gui.plotting.plot import Plot
 from soulsgui.gui.preferences import AtClosing, Mode, Preferences
-from soulsgui.gui.shell.menu import ManualDialog, SettingsDialog
+from soulsgui.gui.shell.manual import ManualDialog
+from soulsgui.gui.shell.menu import SettingsDialog
 from soulsgui.gui.shell.pages import PageEntry, page_entries
 from soulsgui.gui.shell.update import UpdateDialog
 from soulsgui.gui.shell.window import MainWindow

@@ -235,12 +235,11 @@ def test_while_the_connection_is_away_what_came_can_be_looked_at(
     assert (pane.save.isEnabled(), player.play.isEnabled()) == (False, True)
     fake.connect_as(LIVE)
     assert pane.words.text() == ""
-    fake.answers["job.list"] = {"jobs": [job("j1", progress="goes on").model_dump(mode="json")]}
-    fake.take_snapshot(fake.status)
-    qtbot.waitUntil(lambda: pane.words.text() == "goes on")
-    fake.answers["job.list"] = {"jobs": []}
-    fake.take_snapshot(fake.status)
-    qtbot.waitUntil(lambda: "started anew" in pane.words.text())
+    fake.change_job(job("j1", progress="goes on"))
+    assert pane.words.text() == "goes on"
+    fake.jobs = {}
+    fake.jobs_listed.emit()
+    assert "started anew" in pane.words.text()
 
 
 def test_the_episode_that_is_shown_is_filmed_and_fetched(

@@ -1,6 +1,7 @@
 """What may be changed about a server while its run goes on, and what it takes."""
 
 import asyncio
+import contextlib
 from pathlib import Path
 
 import pytest
@@ -11,9 +12,10 @@ from soulsgui.runner.refusal import Refused
 from soulsgui.runner.run.services import binding_of
 from soulsgui.system import free_port
 from soulsgui.wire.api_client import CONTROL_FILE, ApiClient
-from soulsgui.wire.connection import Address
+from soulsgui.wire.connection import AWAY, Address
 from soulsgui.wire.control import ControlFile
 from soulsgui.wire.invitation import Invitation
+from tests.runner.children import until_now
 from tests.runner.running import call, is_let_in, until
 
 
@@ -22,20 +24,12 @@ async def invitation(runner: Runner, command: str) -> Invitation:
 
 
 async def comes_in(invited: Invitation) -> None:
-    async def let_in() -> bool:
-        return await asyncio.to_thread(is_let_in, invited)
+    def let_in() -> bool:
+        with contextlib.suppress(*AWAY):
+            return is_let_in(invited)
+        return False
 
-    for _ in range(1000):
-        try:
-            if await let_in():
-                return
-        except OSError:
-            pass
-        except Exception as error:
-            if "onnect" not in type(error).__name__:
-                raise
-        await asyncio.sleep(0.05)
-    raise AssertionError("nobody is let in")
+    await asyncio.to_thread(until_now, let_in)
 
 
 async def test_the_port_moves_while_the_run_goes_on_and_is_kept(runner: Runner) -> None:

@@ -2,7 +2,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from soulsgui.gui.overview.plot import RunMarks, metric_order, metric_title, smoothing_weight, smoothing_words
+from soulsgui.gui.plotting.controls import metric_order, metric_title, smoothing_weight, smoothing_words
+from soulsgui.gui.plotting.marks import RunMarks
 from soulsgui.wire.messages.metrics import AttemptStart
 from tests.gui.plotting.curves import attempt_row
 from tests.states import RUN, checkpoint, checkpoint_row

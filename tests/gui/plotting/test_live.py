@@ -5,7 +5,7 @@ import pytest
 from PySide6.QtWidgets import QWidget
 from pytestqt.qtbot import QtBot
 
-from soulsgui.gui.overview.curve import LiveCurve, leaves_gap
+from soulsgui.gui.plotting.live import LiveCurve, leaves_gap
 from soulsgui.gui.plotting.rows import Axis
 from soulsgui.wire.control import History
 from tests.gui.fake_feed import LIVE, LOST, FakeFeed, refusal
@@ -153,7 +153,7 @@ def test_an_attempt_that_is_not_stored_yet_is_known(qtbot: QtBot, complete: Live
 def test_rows_wait_while_nobody_looks_and_many_are_asked_for_again(
     qtbot: QtBot, complete: LiveCurve, feed: FakeFeed, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("soulsgui.gui.overview.curve._MOST_ASIDE", 5)
+    monkeypatch.setattr("soulsgui.gui.plotting.live._MOST_ASIDE", 5)
     hide_or_show(complete)
     complete.take([episodes([1]), episodes([2, 3])])
     assert values(complete) == []
@@ -271,7 +271,7 @@ def test_a_run_in_buckets_is_asked_for_again_along_another_axis(
 def test_many_live_rows_are_asked_for_again_in_buckets(
     qtbot: QtBot, complete: LiveCurve, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("soulsgui.gui.overview.curve._MOST_LIVE", 5)
+    monkeypatch.setattr("soulsgui.gui.plotting.live._MOST_LIVE", 5)
     store.episodes = 6
     complete.take([episodes(range(1, 7))])
     qtbot.waitUntil(lambda: complete.complete and complete.series.live_rows == 0)

@@ -17,7 +17,15 @@ from soulsgui.gui.feed import Call, Feed, Fetch
 from soulsgui.gui.plotting.rows import RETURN, Axis
 from soulsgui.gui.plotting.series import Series
 from soulsgui.wire.control import History, HistoryQueryParams
-from soulsgui.wire.messages.metrics import AttemptRow, AttemptStart, EpisodeRows, Row, UpdateRow
+from soulsgui.wire.messages.metrics import (
+    RESOURCE_PREFIX,
+    AttemptRow,
+    AttemptStart,
+    EpisodeRows,
+    ResourceRow,
+    Row,
+    UpdateRow,
+)
 
 _ASK_EVERY_MS = 400
 _FIRST_RETRY_MS = 500
@@ -59,6 +67,7 @@ class LiveCurve(QObject):
         self._weight = 0.95
         self._view = self._part = (0.0, 0.0)
         self.metrics: list[str] = []
+        self.clients: list[str] = []
         self.attempts: list[AttemptStart] = []
         self.series = Series("", RETURN)
         self._fetch = Fetch(widget, lambda: self._query(None, None), _ASK_EVERY_MS)
@@ -74,12 +83,12 @@ class LiveCurve(QObject):
         self._newest: dict[str, Update] = {}
         self._begin("", RETURN)
 
-    def follow(self, run: str, metric: str) -> None:
-        """Draw a metric of a run; nothing happens when it is drawn already."""
-        if (run, metric) != (self.series.run_id, self.series.metric):
+    def follow(self, run: str, metric: str, client: str = "") -> None:
+        """Draw a metric of a run, or of one client in it; nothing happens when it is drawn already."""
+        if (run, metric, client) != (self.series.run_id, self.series.metric, self.series.client):
             if run != self.series.run_id:
                 self.metrics, self._attempts, self._newest = [], {}, {}
-            self._begin(run, metric)
+            self._begin(run, metric, client)
 
     def renew(self) -> None:
         """Ask for the history again: what came live may have gaps."""
@@ -91,7 +100,8 @@ class LiveCurve(QObject):
         self._axis = axis
         self.series.show_along(axis)
         self.finer.forget()
-        if self.series.in_buckets or not self.is_loaded:
+        needs_updates = axis is Axis.UPDATE and self.series.of_episodes
+        if self.series.in_buckets or not self.is_loaded or needs_updates:
             # Buckets that are drawn, or on their way, are of equal width along the other axis.
             self.renew()
 
@@ -113,8 +123,8 @@ class LiveCurve(QObject):
         """Whether the history came."""
         return self._stored is not None
 
-    def _begin(self, run: str, metric: str) -> None:
-        self.series = Series(run, metric, axis=self._axis, weight=self._weight)
+    def _begin(self, run: str, metric: str, client: str = "") -> None:
+        self.series = Series(run, metric, axis=self._axis, weight=self._weight, client=client)
         self.attempts = []
         self._stored: Update | None = None
         self.finer.forget()
@@ -143,7 +153,8 @@ class LiveCurve(QObject):
         asked = HistoryQueryParams(
             run=series.run_id,
             metric=series.metric,
-            x=series.axis.value,
+            client=series.client,
+            x=series.axis.stored,
             start=start,
             end=end,
             missing_ok=True,  # the choice may be one that was made for another run
@@ -155,7 +166,7 @@ class LiveCurve(QObject):
         if part is None:
             return None
         self._part = part
-        return self._query(*part)
+        return self._query(*self.series.stored_range(*part))
 
     def _take_finer(self, result: dict[str, Any]) -> None:
         self.series.refine(History.model_validate(result), *self._part)
@@ -172,6 +183,7 @@ class LiveCurve(QObject):
         self._renewing = False
         self.metrics = sorted({*self.metrics, *history.metrics})
         self.attempts = history.attempts
+        self.clients = history.clients
         self._look_for_gap()
         self.loaded.emit()
         self.changed.emit()
@@ -211,7 +223,11 @@ class LiveCurve(QObject):
         if isinstance(row, UpdateRow):
             self._newest |= dict.fromkeys(row.values, (row.attempt, row.update))
             self._learn_metrics(row)
-            return not self.series.of_episodes and self.series.metric in row.values
+            if self.series.of_episodes:
+                return self.series.axis is Axis.UPDATE
+            return self.series.metric in row.values
+        if isinstance(row, ResourceRow):
+            return self.series.metric in row.values
         if isinstance(row, AttemptRow):
             self._attempts[row.attempt] = row
             return True
@@ -236,7 +252,9 @@ class LiveCurve(QObject):
                 self.renew()
 
     def _look_for_gap(self) -> None:
-        if self.series.of_episodes:
+        if self.series.metric.startswith(RESOURCE_PREFIX):
+            self.complete = True
+        elif self.series.of_episodes:
             self.complete = not self.series.missed_rows
             if not self.complete:
                 # Stored before they were sent: whatever is missing is in the next answer.

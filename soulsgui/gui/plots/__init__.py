@@ -1,0 +1,1 @@
+"""The page of plots: any metrics of any runs, side by side and over each other."""

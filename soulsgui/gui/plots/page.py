@@ -1,0 +1,518 @@
+"""The page of plots: the runs and the metrics to choose from, and a plot for each metric."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from PySide6.QtCore import QDir, Qt
+from PySide6.QtGui import QGuiApplication, QHideEvent, QResizeEvent, QShowEvent
+from PySide6.QtWidgets import (
+    QFileDialog,
+    QFrame,
+    QGridLayout,
+    QInputDialog,
+    QScrollArea,
+    QSplitter,
+    QStackedLayout,
+    QWidget,
+)
+
+from soulsgui.gui import text
+from soulsgui.gui.feed import Feed, Fetch
+from soulsgui.gui.geometry import Memory
+from soulsgui.gui.models.connection import why_not
+from soulsgui.gui.models.rules import algorithm_title, run_title
+from soulsgui.gui.plots.cell import PlotCell, Shown
+from soulsgui.gui.plots.choices import Choice, Choices
+from soulsgui.gui.plots.controls import PlotsControls
+from soulsgui.gui.plots.layout import (
+    PlotLayout,
+    give_colour,
+    keep_colours,
+    keep_layout,
+    keep_layouts,
+    kept_colours,
+    kept_layout,
+    named_layouts,
+)
+from soulsgui.gui.plots.moments import Moments
+from soulsgui.gui.plotting.controls import metric_order, metric_title
+from soulsgui.gui.plotting.export import as_csv, as_svg
+from soulsgui.gui.plotting.rows import Mark
+from soulsgui.gui.shell import Shell, notify_problem
+from soulsgui.gui.shell.pages import PLOTS
+from soulsgui.gui.states import run_look
+from soulsgui.gui.throttle import Throttle
+from soulsgui.gui.widgets.boxes import NO_MARGINS, column, flow
+from soulsgui.gui.widgets.dialog import FittingFileDialog
+from soulsgui.gui.widgets.empty_state import EmptyState
+from soulsgui.gui.widgets.fitting_button import FittingButton
+from soulsgui.wire.control import RunStatus, RunSummary
+
+if TYPE_CHECKING:
+    from soulsgui.gui.plotting.plot import Plot
+
+_MOST_CURVES = 20
+_MOST_PLOTS = 12
+_COLUMN_CHARACTERS = 70
+_CHOICES_CHARACTERS = 30
+_MOST_MARKS = 300
+_MOST_CHARACTERS = 60
+_TOGETHER_MS = 250
+_SUFFIXES = {"csv": "Tables (*.csv)", "png": "Pictures (*.png)", "svg": "Drawings (*.svg)"}
+
+
+class PlotsPage(QWidget):
+    """Any metrics of any runs: the runs over each other, the metrics side by side."""
+
+    def __init__(self, feed: Feed, shell: Shell, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setObjectName("plotsPage")
+        self._feed = feed
+        self._shell = shell
+        self._memory = Memory(shell.settings(), PLOTS)
+        self._layout = kept_layout(shell.settings())
+        self._colours = kept_colours(shell.settings())
+        self._runs: dict[str, RunSummary] = {}
+        self._listed = False
+        self._known: set[str] = set()
+        self._clients: dict[str, list[str]] = {}
+        self._client_colours: dict[str, int] = {}
+        self._too_many = 0  # curves that one plot would have
+        self.cells: dict[str, PlotCell] = {}
+        self._build()
+        self.moments = Moments(feed, self)
+        self._redraw = Throttle(self, self._draw_all, _TOGETHER_MS)
+        self._mark = Throttle(self, self._show_marks, _TOGETHER_MS)
+        self._list = Fetch(
+            self, partial(feed.ask, "runs.list"), came=self._take_runs, failed=partial(notify_problem, shell)
+        )
+        self._connect()
+        self._memory.restore(self._splitter, self._lists)
+        self._show_connection()
+        self._arrange()
+        self.refresh()
+
+    def _build(self) -> None:
+        self.runs = Choices("Runs", "Search names, environments, algorithms", self)
+        self.metrics = Choices("Metrics", "Search metrics", self)
+        self.landing = self.runs.list
+        self.controls = PlotsControls(self._shell.settings(), self)
+        self.pin = FittingButton("Pin", "pin", self)
+        self.pin.setCheckable(True)
+        self.pin.explain("Keep the run at the top of the list, and drawn by “Only this”")
+        self.only = FittingButton("Only this", "filter", self)
+        self.only.explain("Draw no other run but this one and the pinned ones")
+        self.runs.column.addLayout(flow(self.pin, self.only, gap_px=6))
+        self._lists = QSplitter(Qt.Orientation.Vertical, self)
+        self._lists.setObjectName("plotsLists")
+        self._lists.setChildrenCollapsible(False)
+        self._lists.addWidget(self.runs)
+        self._lists.addWidget(self.metrics)
+        self._lists.setMinimumWidth(_CHOICES_CHARACTERS * self.fontMetrics().averageCharWidth() // 2)
+        inside = QWidget(self)
+        self._grid = QGridLayout(inside)
+        self._grid.setContentsMargins(*NO_MARGINS)
+        self._grid.setSpacing(10)
+        self._area = QScrollArea(self)
+        self._area.setFrameShape(QFrame.Shape.NoFrame)
+        self._area.setWidgetResizable(True)
+        self._area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        self._area.setWidget(inside)
+        drawn = QWidget(self)
+        column(self.controls, (self._area, 1), on=drawn, margins=NO_MARGINS, gap_px=6)
+        self._splitter = QSplitter(Qt.Orientation.Horizontal, self)
+        self._splitter.setObjectName("plotsSplitter")
+        self._splitter.setChildrenCollapsible(False)
+        self._splitter.addWidget(self._lists)
+        self._splitter.addWidget(drawn)
+        self._splitter.setStretchFactor(1, 1)
+        self._splitter.setSizes([_CHOICES_CHARACTERS * self.fontMetrics().averageCharWidth(), 1000])
+        self.empty = EmptyState("page-plots", "", "", "New run…", "play", self)
+        self.empty.acted.connect(lambda: self._shell.open_new_run())
+        self._stack = QStackedLayout()
+        self._stack.addWidget(self._splitter)
+        self._stack.addWidget(self.empty)
+        column((self._stack, 1), on=self, margins=(12, 10, 12, 8))
+
+    def _connect(self) -> None:
+        feed = self._feed
+        feed.snapshot_taken.connect(self.refresh)
+        feed.run_changed.connect(self._run_changed)
+        feed.connection_changed.connect(self._show_connection)
+        self.runs.changed.connect(self._runs_chosen)
+        self.metrics.changed.connect(self._metrics_chosen)
+        self.controls.axis_chosen.connect(self._show_along)
+        self.controls.smoothed.connect(self._smooth)
+        self.controls.follow.toggled.connect(self._follow)
+        self.controls.fit.clicked.connect(self._fit)
+        self.controls.changed.connect(lambda what: self._change(**what))
+        self.controls.cursors_wanted.connect(self._show_cursors)
+        self.controls.export_wanted.connect(self._export)
+        self.controls.save_wanted.connect(self._ask_name)
+        self.controls.layout_wanted.connect(self._show_named)
+        self.controls.remove_wanted.connect(self._remove_named)
+        self.runs.current_changed.connect(self._show_pin)
+        self.pin.clicked.connect(self._pin)
+        self.only.clicked.connect(self._show_only)
+        self.moments.changed.connect(self._mark.request)
+
+    def show_where(self, metric: str = "", run: str = "", **_: Any) -> None:
+        """Draw a metric of a run, beside what is drawn already."""
+        metrics = self._layout.metrics if metric in self._layout.metrics else (metric, *self._layout.metrics)
+        runs = tuple(dict.fromkeys([*self._layout.runs, run])) if self._layout.runs and run else ()
+        self._change(metrics=metrics if metric else self._layout.metrics, runs=runs or self._layout.runs)
+
+    def refresh(self) -> None:
+        """Ask for the list of runs and for what is drawn again."""
+        self._list.request()
+        self.moments.renew()
+        for cell in self.cells.values():
+            cell.view.renew()
+
+    @property
+    def layout_shown(self) -> PlotLayout:
+        """What is drawn, and how."""
+        return self._layout
+
+    @property
+    def shown_runs(self) -> tuple[str, ...]:
+        """The runs that are drawn: those that were ticked, or else the one that goes on, or the newest."""
+        chosen = tuple(run for run in self._layout.runs if run in self._runs or not self._listed)
+        newest = self._feed.status.run.id or next(iter(self._runs), "")
+        return chosen or ((newest,) if newest else ())
+
+    def _change(self, **what: Any) -> None:
+        """Draw something else, and remember it."""
+        self._layout = self._layout.model_copy(update=what)
+        keep_layout(self._shell.settings(), self._layout)
+        self._arrange()
+
+    def _take_runs(self, result: dict[str, Any]) -> None:
+        runs = [RunSummary.model_validate(run) for run in result["runs"]]
+        self._runs = {run.id: run for run in runs}
+        self._listed = True
+        self._arrange()
+
+    def _run_changed(self, run: RunStatus) -> None:
+        known = self._runs.get(run.id)
+        if self.isVisible() and run.id and (known is None or known.state != run.state):
+            self._list.request()
+
+    def _runs_chosen(self) -> None:
+        self._change(runs=self.runs.ticked)
+
+    def _metrics_chosen(self) -> None:
+        self._change(metrics=self.metrics.ticked)
+
+    def _arrange(self) -> None:
+        """Draw what the layout says."""
+        self._stack.setCurrentIndex(1 if self._listed and not self._runs else 0)
+        self._say_empty()
+        self._give_colours()
+        self.controls.show_layout(self._layout, named_layouts(self._shell.settings()))
+        self.runs.show_choices([self._choice_of(run) for run in self._runs.values()])
+        self.runs.tick(self.shown_runs)
+        self._offer_metrics()
+        for metric in self.cells.keys() - set(self._layout.metrics[:_MOST_PLOTS]):
+            cell = self.cells.pop(metric)
+            self._grid.removeWidget(cell)
+            cell.hide()
+            cell.deleteLater()
+        for metric in self._layout.metrics[:_MOST_PLOTS]:
+            if metric not in self.cells:
+                self.cells[metric] = self._make_cell(metric)
+        self.cells = {metric: self.cells[metric] for metric in self._layout.metrics[:_MOST_PLOTS]}
+        self._too_many = 0
+        for cell in self.cells.values():
+            cell.show_curves(self._curves_of(cell))
+        self._say_limits()
+        for plot in self.plots:
+            self._dress(plot)
+        self.moments.show(self.shown_runs[:_MOST_CURVES], self._layout.marks)
+        self._mark.request()
+        self._place_cells()
+        self._show_pin()
+
+    def _say_limits(self) -> None:
+        said = []
+        if self._too_many > _MOST_CURVES:
+            said.append(f"{_MOST_CURVES} of {self._too_many:,} curves")
+        if len(self._layout.metrics) > _MOST_PLOTS:
+            said.append(f"{_MOST_PLOTS} of {len(self._layout.metrics)} metrics")
+        self.controls.note(f"Drawn: {' and '.join(said)}" if said else "")
+
+    def _dress(self, plot: "Plot") -> None:
+        """Draw y and the newest part of x as the layout says."""
+        plot.show_scale(self._layout.scale)
+        if plot.last != self._layout.last:
+            plot.show_last(self._layout.last)
+
+    def _give_colours(self) -> None:
+        shown = self.shown_runs[:_MOST_CURVES]
+        for place, run in enumerate(shown):
+            # Those that were drawn before keep theirs.
+            beside = shown[:place] if run in self._colours else shown
+            self._colours[run] = give_colour(run, self._colours, beside)
+        keep_colours(self._shell.settings(), self._colours)
+
+    def _curves_of(self, cell: PlotCell) -> list[Shown]:
+        """Return what a plot is to draw: a curve for each run, or for each of its clients."""
+        found: list[Shown] = []
+        for run in self.shown_runs:
+            clients = self._clients.get(run, []) if self._layout.each_client and cell.of_episodes else []
+            for client in clients:
+                found.append(self._client_curve(run, client, found))
+            if not clients:
+                found.append(Shown(run, "", self._title(run), self._colours.get(run, 0)))
+        self._too_many = max(self._too_many, len(found))
+        return found[:_MOST_CURVES]
+
+    def _client_curve(self, run: str, client: str, beside: list[Shown]) -> Shown:
+        name, others = f"{run}/{client}", [f"{one.run}/{one.client}" for one in beside]
+        colours = self._client_colours
+        colours[name] = give_colour(name, colours, others)
+        alone = len(self.shown_runs) == 1
+        return Shown(run, client, client if alone else f"{self._title(run)} · {client}", colours[name])
+
+    def _title(self, run: str) -> str:
+        status = self._feed.status.run
+        known = self._runs.get(run) or (status if status.id == run else None)
+        return run_title(known) if known is not None else run
+
+    def _choice_of(self, run: RunSummary) -> Choice:
+        words = [run.id, run.env_id, algorithm_title(run), run_look(run.state).word.lower()]
+        tip = " · ".join(word for word in words if word)
+        if run.best_mean_return is not None:
+            tip += f"\nBest mean return {text.value(run.best_mean_return)}"
+        pinned = run.id in self._layout.pinned
+        return Choice(run.id, run_title(run), tip, self._colours.get(run.id, 0), pinned)
+
+    def _offer_metrics(self) -> None:
+        offered = metric_order([*self._known, *self._layout.metrics])
+        self.metrics.show_choices([Choice(metric, metric_title(metric), metric) for metric in offered])
+        self.metrics.tick(self._layout.metrics)
+
+    def _make_cell(self, metric: str) -> PlotCell:
+        cell = PlotCell(self._feed, metric, self)
+        cell.view.show_along(self.controls.chosen_axis)
+        cell.view.smooth_with(self.controls.weight)
+        cell.view.dim(not self._feed.connection.live)
+        cell.view.problem.connect(partial(notify_problem, self._shell))
+        cell.view.changed.connect(self._redraw.request)
+        cell.learned.connect(self._learn)
+        cell.view.host.when_ready(self._plot_ready)
+        return cell
+
+    def _plot_ready(self, plot: "Plot") -> None:
+        plot.share_x(self._ranges)
+        plot.set_follow(self.controls.follow.isChecked())
+        plot.follow_changed.connect(self.controls.follow.setChecked)
+        plot.moved.connect(self._moved)
+        plot.pointed.connect(self._pointed)
+        plot.dragged.connect(self._dragged)
+        self._dress(plot)
+        self._show_cursors()
+        self._mark.request()
+
+    @property
+    def plots(self) -> list["Plot"]:
+        """The plots that are made already."""
+        return [cell.view.host.plot for cell in self.cells.values() if cell.view.host.plot is not None]
+
+    def _ranges(self) -> list[tuple[float, float]]:
+        return [ends for plot in self.plots for ends in plot.ranges()]
+
+    def _moved(self, left: float, right: float) -> None:
+        self._each(lambda plot: plot.show_x(left, right))
+
+    def _pointed(self, x: float | None) -> None:
+        self._each(lambda plot: plot.move_crosshair(x))
+
+    def _dragged(self, first: float, second: float) -> None:
+        self._each(lambda plot: plot.show_cursors((first, second)))
+
+    def _show_cursors(self) -> None:
+        """Show the cursors in all plots, at the same places, or in none."""
+        for plot in self.plots:
+            left, right = self.plots[0].x_view()
+            third = (right - left) / 3
+            plot.show_cursors((left + third, right - third) if self.controls.cursors.isChecked() else None)
+
+    def _each(self, act: Callable[["Plot"], object]) -> None:
+        """Do something with all plots but the one that asked for it."""
+        for plot in self.plots:
+            if plot is not self.sender():
+                act(plot)
+
+    def _follow(self, follow: bool) -> None:
+        for plot in self.plots:
+            plot.set_follow(follow)
+
+    def _fit(self) -> None:
+        for plot in self.plots:
+            plot.fit()
+
+    def _show_along(self) -> None:
+        self.controls.cursors.setChecked(False)
+        self._mark.request()
+        for cell in self.cells.values():
+            cell.view.show_along(self.controls.chosen_axis)
+
+    def _smooth(self, weight: float) -> None:
+        for cell in self.cells.values():
+            cell.view.smooth_with(weight)
+
+    def _draw_all(self) -> None:
+        # Together they show the same part of x: the rows of one move all.
+        for plot in self.plots:
+            plot.changed()
+
+    def _learn(self) -> None:
+        curves = [curve for cell in self.cells.values() for curve, _ in cell.curves]
+        found = {metric for curve in curves for metric in curve.metrics}
+        if not found <= self._known:
+            self._known |= found
+            self._offer_metrics()
+        for curve in curves:
+            self.moments.take_attempts(curve.series.run_id, curve.attempts)
+        self._mark.request()
+        clients = self._clients | {curve.series.run_id: curve.clients for curve in curves if curve.is_loaded}
+        if clients != self._clients:
+            self._clients = clients
+            if self._layout.each_client:
+                self._arrange()
+
+    def _show_marks(self) -> None:
+        runs = self.shown_runs[:_MOST_CURVES]
+        for cell in self.cells.values():
+            plot = cell.view.host.plot
+            series = {curve.series.run_id: curve.series for curve, _ in cell.curves}
+            marks: list[Mark] = []
+            for run in (run for run in runs if run in series):
+                placed = series[run].placed(self.moments.of(run))
+                if len(runs) > 1:
+                    placed = [replace(mark, text=f"{self._title(run)}: {mark.text}") for mark in placed]
+                marks += placed
+            if plot is not None:
+                newest = sorted(marks, key=lambda mark: mark.time)[-_MOST_MARKS:]
+                plot.show_marks(newest, "a moment of the run" if len(runs) == 1 else "moments of the runs")
+
+    def _pin(self) -> None:
+        run, pinned = self.runs.current, self._layout.pinned
+        without = tuple(one for one in pinned if one != run)
+        self._change(pinned=without if run in pinned else (*pinned, run))
+
+    def _show_only(self) -> None:
+        self._change(runs=tuple(dict.fromkeys([self.runs.current, *self._layout.pinned])))
+
+    def _show_pin(self) -> None:
+        self.pin.setChecked(self.runs.current in self._layout.pinned)
+        for button in (self.pin, self.only):
+            button.setEnabled(bool(self.runs.current))
+
+    def _ask_name(self) -> None:
+        dialog = QInputDialog(self)
+        dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        dialog.setWindowTitle("Save this layout")
+        dialog.setLabelText("What it is to be called:")
+        dialog.textValueSelected.connect(self.save_layout)
+        dialog.open()
+
+    def save_layout(self, name: str) -> None:
+        """Save what is shown under a name; the one that had it is replaced."""
+        shown = self._layout.model_copy(
+            update={"axis": self.controls.chosen_axis, "smoothing": self.controls.smoothing.value()}
+        )
+        if name.strip():
+            self._keep_named(named_layouts(self._shell.settings()) | {name.strip()[:_MOST_CHARACTERS]: shown})
+
+    def _show_named(self, name: str) -> None:
+        layout = named_layouts(self._shell.settings()).get(name)
+        if layout is not None:
+            self.controls.choose(layout.axis, layout.smoothing)
+            self._change(**{field: getattr(layout, field) for field in PlotLayout.model_fields})
+
+    def _remove_named(self, name: str) -> None:
+        named = named_layouts(self._shell.settings())
+        self._keep_named({one: layout for one, layout in named.items() if one != name})
+
+    def _keep_named(self, layouts: dict[str, PlotLayout]) -> None:
+        keep_layouts(self._shell.settings(), layouts)
+        self.controls.show_layout(self._layout, layouts)
+
+    def values_in_view(self) -> str:
+        """Return the rows in view as a table."""
+        left, right = self.plots[0].x_view() if self.plots else (0.0, 0.0)
+        return as_csv((curve.series for cell in self.cells.values() for curve, _ in cell.curves), left, right)
+
+    def _export(self, what: str) -> None:
+        if what == "copy_values":
+            QGuiApplication.clipboard().setText(self.values_in_view())
+        elif what == "copy_picture":
+            QGuiApplication.clipboard().setPixmap(self._area.widget().grab())
+        else:
+            act = QFileDialog.AcceptMode.AcceptSave
+            dialog = FittingFileDialog("Save", lambda path: self.save_to(Path(path)), self, act)
+            dialog.setDirectory(QDir.homePath())
+            dialog.setNameFilter(_SUFFIXES[what])
+            dialog.setDefaultSuffix(what)
+            dialog.selectFile(f"plots.{what}")
+            dialog.open()
+
+    def save_to(self, path: Path) -> None:
+        """Write what is in view into a file, as its suffix says: `.csv`, `.png` or `.svg`."""
+        drawn = self._area.widget()
+        try:
+            if path.suffix == ".csv":
+                path.write_text(self.values_in_view(), encoding="utf-8")
+            elif path.suffix == ".svg":
+                path.write_bytes(as_svg(drawn, "SoulsGUI"))
+            elif not drawn.grab().save(str(path)):
+                raise OSError(f"it can't be written as a picture: choose {', '.join(_SUFFIXES)}")
+        except OSError as error:
+            self._shell.notify("error", f"{path.name} was not saved.", f"{error}. Choose another place.")
+        else:
+            self._shell.notify("success", f"Saved as {path}")
+
+    def _place_cells(self) -> None:
+        """Put the plots side by side where there is room for two."""
+        width = _COLUMN_CHARACTERS * self.fontMetrics().averageCharWidth()
+        across = 2 if len(self.cells) > 1 and self._area.width() >= 2 * width else 1
+        for place, cell in enumerate(self.cells.values()):
+            if self._grid.indexOf(cell) >= 0:
+                self._grid.removeWidget(cell)
+            last_alone = place == len(self.cells) - 1 and place % across == 0
+            self._grid.addWidget(cell, place // across, place % across, 1, across if last_alone else 1)
+
+    def _show_connection(self, *_: object) -> None:
+        for cell in self.cells.values():
+            cell.view.dim(not self._feed.connection.live)
+            cell.say_empty()
+        self._say_empty()
+        if self._feed.connection.live:
+            self._list.request()
+
+    def _say_empty(self) -> None:
+        if self._listed:
+            self.empty.say("No run yet", "Start one, and its curves appear here.")
+        else:
+            self.empty.say(why_not(self._feed.connection) or "Reading the list of runs …", "")
+        self.empty.button.setVisible(self._listed)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Use the new room."""
+        super().resizeEvent(event)
+        self._place_cells()
+
+    def showEvent(self, event: QShowEvent) -> None:
+        """Bring the list up to date."""
+        super().showEvent(event)
+        self._list.request()
+
+    def hideEvent(self, event: QHideEvent) -> None:
+        """Keep the arrangement."""
+        super().hideEvent(event)
+        self._memory.keep(self._splitter, self._lists)

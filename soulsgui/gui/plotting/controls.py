@@ -1,0 +1,172 @@
+"""How curves are drawn: the names of their metrics, what x means, smoothing, Follow."""
+
+import math
+from collections.abc import Iterable
+
+from PySide6.QtCore import QSettings, Qt, Signal
+from PySide6.QtWidgets import QCheckBox, QComboBox, QLabel, QSizePolicy, QSlider, QWidget
+
+from soulsgui.gui import text
+from soulsgui.gui.plotting.rows import LENGTH, RETURN, Axis, axis_title
+from soulsgui.gui.throttle import Throttle
+from soulsgui.gui.widgets.fitting_button import FittingButton
+from soulsgui.gui.widgets.flow_layout import FlowLayout
+from soulsgui.gui.widgets.inputs import leave_wheel_to_page
+from soulsgui.gui.widgets.labels import Label, muted, set_tip
+from soulsgui.wire.messages.metrics import EVALUATION_RETURN
+
+_GAP_PX = 8
+_SMOOTH_EVERY_MS = 60
+_USUAL_SMOOTHING = 40
+
+MEAN_RETURN = "mean_return"
+"""Mean return over the last episodes (`stop.window`)."""
+
+_ABBREVIATIONS = {"kl": "KL", "q": "Q", "td": "TD", "s": "(s)"}
+
+
+def metric_title(metric: str) -> str:
+    """Return a metric's name in words: `approx_kl` becomes `Approx KL`."""
+    titles = {
+        RETURN: "Return",
+        LENGTH: "Episode length",
+        MEAN_RETURN: "Mean return",
+        "env_steps_per_s": "Steps/s",
+        "lr": "Learning rate",
+        "grad_norm": "Gradient norm",
+    }
+    if metric in titles:
+        return titles[metric]
+    words = [_ABBREVIATIONS.get(word, word) for word in metric.split("_")]
+    return text.plain(" ".join([words[0][:1].upper() + words[0][1:], *words[1:]]))
+
+
+def metric_order(metrics: Iterable[str]) -> list[str]:
+    """Return metrics as they are offered: evaluations and those of episodes first, the others by name."""
+    offered = set(metrics)
+    judged = [EVALUATION_RETURN] if EVALUATION_RETURN in offered else []
+    first = [*judged, RETURN, LENGTH, MEAN_RETURN]
+    others = sorted(offered - set(first), key=lambda metric: metric_title(metric).casefold())
+    return [*first, *others]
+
+
+def smoothing_weight(position: int) -> float:
+    """Return the weight of the exponential mean, 0 to 0.999, for a position of the slider, 0 to 100."""
+    return 1.0 - math.pow(10.0, -3.0 * position / 100)
+
+
+def smoothing_words(position: int) -> str:
+    """Return what a position of the slider means: over about how many values it smooths."""
+    if position <= 0:
+        return "off"
+    return f"up to {round(1 / (1 - smoothing_weight(position))):,} values"
+
+
+class CurveControls(QWidget):
+    """What x means, how much is smoothed, and what part of x is in view; each page keeps its own choice.
+
+    Signals:
+        axis_chosen: x means something else; with the `Axis`.
+        smoothed: The smoothing was changed; with the weight of the exponential mean.
+    """
+
+    axis_chosen = Signal(object)
+    smoothed = Signal(float)
+
+    def __init__(self, settings: QSettings, page: str, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._settings = settings
+        self._page = page
+        self._build()
+        self._restore()
+        self._smooth_soon = Throttle(self, self._smooth, _SMOOTH_EVERY_MS)
+        self.axis_box.activated.connect(self._choose_axis)
+        self.smoothing.valueChanged.connect(self._smoothing_moved)
+
+    def _build(self) -> None:
+        self.axis_box = QComboBox(self)
+        for axis in Axis:
+            self.axis_box.addItem(axis_title(axis), axis)
+        self.smoothing = QSlider(Qt.Orientation.Horizontal, self)
+        self.smoothing.setRange(0, 100)
+        self.smoothing.setPageStep(10)
+        self.smoothing.setMinimumWidth(60)
+        self.smoothing.setMaximumWidth(260)
+        self.smoothing.setAccessibleName("Smoothing")
+        for field in (self.axis_box, self.smoothing):
+            leave_wheel_to_page(field)
+        self._smoothing_words, self._note = muted(Label(parent=self)), muted(Label(parent=self))
+        self.follow = QCheckBox("&Follow", self)
+        self.follow.setChecked(True)
+        self.follow.setToolTip("Keep the newest rows in view; Space comes back to them")
+        self.fit = FittingButton("Fit", "fit", self)
+        self.fit.explain("Show the whole curve (Home)")
+        self._note.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
+        self.row = FlowLayout(_GAP_PX, parent=self)
+        for part in (
+            self._caption("over", self.axis_box),
+            self.axis_box,
+            self._caption("S&moothing", self.smoothing),
+            self.smoothing,
+            self._smoothing_words,
+            self._note,
+            self.follow,
+            self.fit,
+        ):
+            self.row.addWidget(part)
+
+    def _caption(self, words: str, buddy: QWidget) -> QLabel:
+        caption = Label(words, self)
+        caption.setBuddy(buddy)
+        return caption
+
+    def _restore(self) -> None:
+        # Over environment steps, as papers show curves, before the first choice.
+        self.axis_box.setCurrentIndex(
+            max(self.axis_box.findData(str(self._settings.value(f"{self._page}/x"))), 0)
+        )
+        stored = str(self._settings.value(f"{self._page}/smoothing"))
+        self.smoothing.setValue(int(stored) if stored.isdecimal() else _USUAL_SMOOTHING)
+        self._say_smoothing()
+
+    @property
+    def chosen_axis(self) -> Axis:
+        """What x means."""
+        return Axis(self.axis_box.currentData())
+
+    def choose(self, axis: Axis, smoothing: int) -> None:
+        """Choose for the user, as if by hand."""
+        self.axis_box.setCurrentIndex(self.axis_box.findData(axis))
+        self._choose_axis()
+        self.smoothing.setValue(smoothing)
+
+    @property
+    def weight(self) -> float:
+        """Weight of the exponential mean."""
+        return smoothing_weight(self.smoothing.value())
+
+    def note(self, words: str) -> None:
+        """Say what is to be known of the curve; empty for nothing."""
+        self._note.setText(words)
+
+    def _choose_axis(self) -> None:
+        self._settings.setValue(f"{self._page}/x", self.chosen_axis.value)
+        self.axis_chosen.emit(self.chosen_axis)
+
+    def _smoothing_moved(self) -> None:
+        self._say_smoothing()
+        self._smooth_soon.request()
+
+    def _say_smoothing(self) -> None:
+        self._smoothing_words.setText(smoothing_words(self.smoothing.value()))
+        set_tip(
+            self.smoothing,
+            f"Over about how many values the thick line is a mean: {self._smoothing_words.text()}; "
+            "at most over a twentieth of the curve",
+        )
+        # The slider must not move under the mouse.
+        self._smoothing_words.setMinimumWidth(self.fontMetrics().horizontalAdvance(smoothing_words(100)))
+
+    def _smooth(self) -> None:
+        self._settings.setValue(f"{self._page}/smoothing", str(self.smoothing.value()))
+        self.smoothed.emit(self.weight)

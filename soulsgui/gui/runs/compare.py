@@ -1,0 +1,185 @@
+"""Runs or experiments side by side: what they have come to, and the settings that differ."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from PySide6.QtCore import Signal
+from PySide6.QtWidgets import QWidget
+
+from soulsgui.gui import text
+from soulsgui.gui.feed import Call, Feed, Fetch
+from soulsgui.gui.models.connection import why_not
+from soulsgui.gui.models.records import Column, RecordsModel
+from soulsgui.gui.models.rules import algorithm_title, run_title, why_run_not_trashed
+from soulsgui.gui.runs.models import GroupRow, reached_words, short_name
+from soulsgui.gui.settings.spec import as_yaml, specs
+from soulsgui.gui.shell import Shell, notify_problem
+from soulsgui.gui.widgets.boxes import column, row
+from soulsgui.gui.widgets.fitting_button import FittingButton
+from soulsgui.gui.widgets.labels import ElidedLabel, Heading, muted
+from soulsgui.gui.widgets.table import Deed, Table
+from soulsgui.wire.control import ApiError, Comparison, Experiment, RunComparison, RunSummary
+
+_MOST = 50
+_MOST_EXPERIMENTS = 20
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line of a comparison: what is compared, and what it is of each."""
+
+    what: str
+    values: tuple[str, ...]
+
+
+def run_lines(found: RunComparison) -> list[Line]:
+    """Return what runs have come to, then the settings in which they differ."""
+    facts: dict[str, Callable[[RunSummary], str]] = {
+        "State": reached_words,
+        "Environment": lambda run: run.env_id,
+        "Algorithm": algorithm_title,
+        "Seed": lambda run: str(run.seed),
+        "Steps": lambda run: text.count(run.env_steps),
+        "Episodes": lambda run: text.count(run.episodes),
+        "Duration": lambda run: text.duration(run.seconds),
+        "Last mean return": lambda run: text.value(run.mean_return),
+        "Best mean return": lambda run: text.value(run.best_mean_return),
+        "Last evaluation": lambda run: text.value(run.evaluation_return),
+    }
+    lines = [Line(what, tuple(said(run) for run in found.runs)) for what, said in facts.items()]
+    known = specs()
+    settings = [
+        Line(key, tuple(known[key].shown(one) if key in known else as_yaml(one) for one in values))
+        for key, values in sorted(found.settings.items())
+    ]
+    return lines + settings
+
+
+def experiment_lines(found: Comparison) -> list[Line]:
+    """Return the statistics of experiments, then how probably each is better than each other one."""
+    facts: dict[str, Callable[[Experiment], str]] = {
+        "Runs that are over": lambda one: str(one.scored),
+        "Mean": lambda one: text.value(one.mean),
+        "Deviation": lambda one: text.value(one.deviation),
+        "Interquartile mean": lambda one: text.value(one.iqm),
+        "95 % of it": lambda one: f"{text.value(one.low)} to {text.value(one.high)}",
+    }
+    lines = [Line(what, tuple(said(one) for one in found.experiments)) for what, said in facts.items()]
+    named = _named(found)
+    told = {(one.better, one.than): one for one in found.improvements}
+    for other in found.experiments:
+        values = []
+        for one in found.experiments:
+            pair = told.get((one.id, other.id))
+            values.append(
+                f"{text.percent(100 * pair.probability)} "
+                f"({text.percent(100 * pair.low)} to {text.percent(100 * pair.high)})"
+                if pair is not None
+                else text.NOTHING
+            )
+        lines.append(Line(f"Better than {named[other.id]}", tuple(values)))
+    return lines
+
+
+def _named(found: Comparison) -> dict[str, str]:
+    """Return how the experiments are called, by id: by their names, unless two have the same."""
+    names = {one.id: short_name(one.id) for one in found.experiments}
+    return names if len(set(names.values())) == len(names) else {name: name for name in names}
+
+
+def _column_of(place: int, name: str) -> Column[Line]:
+    return Column(f"of {place}", name, lambda line: line.values[place], width=22)
+
+
+class ComparePanel(QWidget):
+    """The chosen runs, or experiments, side by side.
+
+    Signals:
+        trash_wanted: The chosen runs are to be thrown away.
+    """
+
+    trash_wanted = Signal()
+
+    def __init__(self, feed: Feed, shell: Shell, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._feed = feed
+        self._rows: Sequence[RunSummary] = ()
+        self._title = Heading("", 1, self)
+        self._words = muted(ElidedLabel("", self))
+        self.table = Table("compareTable", "Comparison", self)
+        self.table.setSelectionMode(Table.SelectionMode.ExtendedSelection)
+        self.trash = FittingButton("Move to the bin", "trash", self)
+        self.trash.clicked.connect(self.trash_wanted)
+        head = row(self._title, (self._words, 1), self.trash)
+        column(head, (self.table, 1), on=self, margins=(0, 8, 0, 0))
+        self._fetch = Fetch(self, self._ask, came=self._take, failed=self._failed)
+        self._tell = partial(notify_problem, shell)
+
+    def deeds(self) -> list[Deed]:
+        """Return what the menu of the rows repeats."""
+        return [self.trash]
+
+    def show_rows(self, rows: Sequence[RunSummary]) -> None:
+        """Compare these; the same again are not asked for."""
+        others = [one.id for one in rows] != [one.id for one in self._rows]
+        self._rows = rows
+        what = "experiments" if self._experiments else "runs"
+        self._title.setText(f"{len(rows)} {what}")
+        active = self._feed.status.run
+        kept = [why_run_not_trashed(one, active) for one in rows if not isinstance(one, GroupRow)]
+        refusal = why_not(self._feed.connection) or next(filter(None, kept), "")
+        refusal = refusal or ("" if kept else "The runs of an experiment are thrown away one by one.")
+        self.trash.setEnabled(not refusal)
+        self.trash.explain(refusal or "They can be put back from there")
+        if others:
+            self._fetch.forget()
+            self._show([], [])
+            self._words.setText(self._why_not() or "Comparing …")
+            self._fetch.request()
+
+    @property
+    def _experiments(self) -> bool:
+        return all(isinstance(one, GroupRow) and one.experiment for one in self._rows)
+
+    def _why_not(self) -> str:
+        most = _MOST_EXPERIMENTS if self._experiments else _MOST
+        if len(self._rows) > most:
+            return f"At most {most} can be compared."
+        groups = [one for one in self._rows if isinstance(one, GroupRow)]
+        mixed = groups and not self._experiments
+        return "Choose runs alone, or experiments alone, to compare them." if mixed else ""
+
+    def _ask(self) -> Call | None:
+        if self._why_not():
+            return None
+        names = [one.id for one in self._rows]
+        if self._experiments:
+            params: dict[str, Any] = {"experiments": names, "score": "best_mean_return"}
+            return self._feed.ask("experiments.compare", params)
+        return self._feed.ask("runs.compare", {"runs": names})
+
+    def _take(self, result: dict[str, Any]) -> None:
+        if self._experiments:
+            told = Comparison.model_validate(result)
+            self._words.setText("By the best mean return of each run, with 95 % intervals.")
+            self._show(list(_named(told).values()), experiment_lines(told))
+            return
+        found = RunComparison.model_validate(result)
+        number = len(found.settings)
+        self._words.setText(text.plural(number, "One setting differs.", "{n} settings differ."))
+        self._show([run_title(one) for one in found.runs], run_lines(found))
+
+    def _failed(self, error: ApiError) -> None:
+        self._words.setText(f"{error.message} {error.remedy}".strip())
+
+    def _show(self, names: Sequence[str], lines: Sequence[Line]) -> None:
+        columns = [Column[Line]("what", "", lambda line: line.what, width=26)]
+        columns += [_column_of(place, name) for place, name in enumerate(names)]
+        model = RecordsModel(columns, lambda line: line.what, parent=self.table)
+        model.replace(lines)
+        before = self.table.model()
+        self.table.setModel(model)
+        if before is not None:
+            before.deleteLater()

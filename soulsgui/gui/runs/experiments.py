@@ -1,0 +1,319 @@
+"""An experiment with statistics over its runs, and a sweep with its trials."""
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+from PySide6.QtCore import Signal
+from PySide6.QtWidgets import QComboBox, QStackedLayout, QWidget
+
+from soulsgui.gui import text
+from soulsgui.gui.colours import Tone
+from soulsgui.gui.feed import Call, Feed, Fetch
+from soulsgui.gui.models.connection import why_not
+from soulsgui.gui.models.records import Column, RecordsModel, number
+from soulsgui.gui.models.rules import Question, run_title
+from soulsgui.gui.runs.models import GroupRow, statistics_words
+from soulsgui.gui.settings.spec import as_yaml
+from soulsgui.gui.shell import Shell, notify_problem
+from soulsgui.gui.states import Look, run_look
+from soulsgui.gui.widgets.ask import AskingButton
+from soulsgui.gui.widgets.boxes import NO_MARGINS, column, row
+from soulsgui.gui.widgets.command_button import Words
+from soulsgui.gui.widgets.fitting_button import FittingButton
+from soulsgui.gui.widgets.labels import Heading, Label, muted, wrapped
+from soulsgui.gui.widgets.table import Deed, Table
+from soulsgui.wire.control import ApiError, Experiment, RunSummary, SweepStatus, SweepTrial
+
+_SCORES = {
+    "best_mean_return": "best mean return",
+    "mean_return": "last mean return",
+    "evaluation_return": "last evaluation",
+}
+SEED_COLUMNS: tuple[Column[RunSummary], ...] = (
+    number("seed", "Seed", lambda run: str(run.seed), lambda run: run.seed),
+    Column(
+        "state", "State", lambda run: run_look(run.state).word, look=lambda run: run_look(run.state), width=14
+    ),
+    number(
+        "mean", "Last mean", lambda run: text.value(run.mean_return), lambda run: run.mean_return, width=11
+    ),
+    number(
+        "best",
+        "Best mean",
+        lambda run: text.value(run.best_mean_return),
+        lambda run: run.best_mean_return,
+        width=11,
+    ),
+    number(
+        "evaluation",
+        "Evaluation",
+        lambda run: text.value(run.evaluation_return),
+        lambda run: run.evaluation_return,
+        width=11,
+    ),
+    number("steps", "Steps", lambda run: text.compact(run.env_steps), lambda run: run.env_steps),
+    Column("name", "Run", run_title, tip=lambda run: run.id, width=26),
+)
+
+
+class ExperimentPart(QWidget):
+    """Statistics over the runs of an experiment, by the score that is chosen."""
+
+    def __init__(self, feed: Feed, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._feed = feed
+        self._experiment = ""
+        self.score = QComboBox(self)
+        for name, title in _SCORES.items():
+            self.score.addItem(title, name)
+        self.score.currentIndexChanged.connect(self.refresh)
+        label = Label("&Judged by the", self)
+        label.setBuddy(self.score)
+        self.words = wrapped("", self, selectable=True)
+        self.model = RecordsModel(SEED_COLUMNS, lambda run: run.id, parent=self)
+        self.table = Table("experimentTable", "Runs of the experiment", self)
+        self.table.setModel(self.model)
+        self.table.sort_by(self.model.column_number("seed"))
+        head = row(label, self.score, None)
+        column(head, self.words, (self.table, 1), on=self, margins=NO_MARGINS)
+        self._fetch = Fetch(self, self._ask, came=self._take, failed=self._failed)
+
+    def show_experiment(self, name: str) -> None:
+        """Show an experiment."""
+        if name != self._experiment:
+            self._fetch.forget()
+            self._experiment = name
+            self.model.replace(())
+            self.words.setText("Reading …")
+        self.refresh()
+
+    def refresh(self, *_: object) -> None:
+        """Ask for it again."""
+        if self._experiment:
+            self._fetch.request()
+
+    def _ask(self) -> Call | None:
+        params = {"experiment": self._experiment, "score": self.score.currentData()}
+        return self._feed.ask("experiments.show", params) if self._experiment else None
+
+    def _take(self, result: dict[str, Any]) -> None:
+        found = Experiment.model_validate(result)
+        waits = text.plural(found.waiting, " One run waits.", " {n} runs wait.") if found.waiting else ""
+        self.words.setText(statistics_words(found) + waits)
+        self.model.replace(found.runs)
+
+    def _failed(self, error: ApiError) -> None:
+        self.words.setText(f"{error.message} {error.remedy}".strip())
+
+
+_TRIAL_LOOKS = {
+    "waiting": Look("state-waiting", Tone.IDLE, "Waits", 3),
+    "running": Look("state-good", Tone.GOOD, "Running", 0),
+    "complete": Look("state-finished", Tone.GOOD, "Complete", 1),
+    "pruned": Look("state-idle", Tone.IDLE, "Given up", 2),
+    "failed": Look("state-bad", Tone.BAD, "Failed", 4),
+}
+_SWEEP_WORDS = {
+    "running": "It goes on.",
+    "finished": "It has made its trials.",
+    "stopped": "It was stopped.",
+    "failed": "It was given up: three trials in a row came to nothing.",
+}
+
+
+def _look(trial: SweepTrial) -> Look:
+    return _TRIAL_LOOKS.get(trial.state) or Look("help", Tone.IDLE, trial.state.capitalize())
+
+
+def _comparable(value: Any) -> tuple[bool, Any]:
+    """Return what a value is sorted by: numbers by size, before words."""
+    is_number = isinstance(value, int | float)
+    return (not is_number, value if is_number else str(value))
+
+
+def _value_words(value: Any) -> str:
+    """Return a value that was drawn; of a number with many digits the first ones."""
+    return f"{value:.4g}" if isinstance(value, float) else as_yaml(value)
+
+
+def _setting_column(key: str, about: str) -> Column[SweepTrial]:
+    return Column(
+        key,
+        key,
+        lambda trial: _value_words(trial.values[key]) if key in trial.values else text.NOTHING,
+        lambda trial: _comparable(trial.values.get(key)),
+        width=16,
+        about=about,
+    )
+
+
+def trial_columns(sweep: SweepStatus) -> list[Column[SweepTrial]]:
+    """Return the columns of the trials of a sweep: what each came to, and the settings that are searched."""
+    best = sweep.best.number if sweep.best is not None else None
+    columns: list[Column[SweepTrial]] = [
+        number("number", "Trial", lambda trial: str(trial.number), lambda trial: trial.number),
+        Column(
+            "state",
+            "State",
+            lambda trial: _look(trial).word,
+            lambda trial: _look(trial).rank,
+            look=_look,
+            width=13,
+        ),
+        number(
+            "score",
+            "Score",
+            lambda trial: text.value(trial.score),
+            lambda trial: trial.score,
+            width=12,
+            about=f"The {_SCORES.get(sweep.score, sweep.score)} of its run; the star marks the best one",
+            look=lambda trial: Look(
+                "star" if trial.number == best else "", Tone.ACCENT if trial.number == best else Tone.TEXT, ""
+            ),
+        ),
+    ]
+    for key in sweep.space:
+        mattered = sweep.importance.get(key)
+        about = key if mattered is None else f"{key}: {text.percent(100 * mattered)} of what mattered"
+        columns.append(_setting_column(key, about))
+    return columns
+
+
+def sweep_words(sweep: SweepStatus) -> str:
+    """Return how a sweep stands, what its best trial is, and which settings mattered."""
+    made = sum(trial.state in ("complete", "pruned", "failed") for trial in sweep.trials)
+    lines = [f"{_SWEEP_WORDS.get(sweep.state, sweep.state)} {made} of {sweep.wanted} trials are over."]
+    if sweep.best is not None:
+        values = _values_words(sweep.best.values)
+        lines.append(f"Best: trial {sweep.best.number} with {text.value(sweep.best.score)}: {values}.")
+    if sweep.importance:
+        ordered = sorted(sweep.importance.items(), key=lambda item: -item[1])
+        shares = ", ".join(f"{key} {text.percent(100 * share)}" for key, share in ordered)
+        lines.append(f"What mattered: {shares}.")
+    else:
+        lines.append("What mattered is told once four trials are complete.")
+    return "\n".join(lines)
+
+
+def _values_words(values: Mapping[str, Any]) -> str:
+    return ", ".join(f"{key} = {_value_words(value)}" for key, value in values.items())
+
+
+class SweepPart(QWidget):
+    """The trials of a sweep.
+
+    Signals:
+        run_wanted: A trial was opened; with the id of its run.
+    """
+
+    run_wanted = Signal(str)
+
+    def __init__(self, feed: Feed, shell: Shell, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._feed = feed
+        self._shell = shell
+        self._name = ""
+        self.sweep: SweepStatus | None = None
+        self.model: RecordsModel[SweepTrial] | None = None
+        self.words = wrapped("", self, selectable=True)
+        self.table = Table("sweepTable", "Trials of the sweep", self)
+        self.table.row_opened.connect(self._open)
+        self.use = FittingButton("Use the best for a new run", "play", self)
+        self.use.clicked.connect(self._use)
+        words = Words("Stop the sweep…", "Ending its trial …", "Stopped")
+        self.stop = AskingButton(words, "stop", lambda: feed.call("sweep.stop"), self._question, self)
+        self.stop.problem.connect(partial(notify_problem, shell))
+        self.stop.finished.connect(self.refresh)
+        column(self.words, row(self.use, self.stop, None), (self.table, 1), on=self, margins=NO_MARGINS)
+        self._fetch = Fetch(self, self._ask, came=self._take, failed=self._failed)
+
+    def show_sweep(self, name: str) -> None:
+        """Show a sweep."""
+        if name != self._name:
+            self._fetch.forget()
+            self._name, self.sweep = name, None
+            self.words.setText("Reading …")
+        self._allow()
+        self.refresh()
+
+    def refresh(self, *_: object) -> None:
+        """Ask for it again."""
+        if self._name:
+            self._fetch.request()
+
+    def _ask(self) -> Call | None:
+        return self._feed.ask("sweep.status", {"sweep": self._name}) if self._name else None
+
+    def _take(self, result: dict[str, Any]) -> None:
+        found = SweepStatus.model_validate(result)
+        others = self.sweep is None or (self.sweep.space, self.sweep.best) != (found.space, found.best)
+        self.sweep = found
+        self.words.setText(sweep_words(found))
+        if others or self.model is None:
+            before, self.model = (
+                self.model,
+                RecordsModel(trial_columns(found), lambda trial: str(trial.number), parent=self.table),
+            )
+            self.table.setModel(self.model)
+            self.table.sort_by(self.model.column_number("score"), downwards=True)
+            if before is not None:
+                before.deleteLater()
+        self.model.replace(found.trials)
+        self._allow()
+
+    def _failed(self, error: ApiError) -> None:
+        self.words.setText(f"{error.message} {error.remedy}".strip())
+
+    def _allow(self) -> None:
+        away = why_not(self._feed.connection)
+        best = self.sweep.best if self.sweep is not None else None
+        none = away or ("" if best is not None else "No trial is complete yet.")
+        self.use.setEnabled(not none)
+        self.use.explain(none or "Open New run with what it found")
+        goes_on = self.sweep is not None and self.sweep.state == "running"
+        self.stop.setVisible(goes_on)
+        self.stop.allow(not away, away or "End it, and the run of its trial")
+
+    def _use(self) -> None:
+        if self.sweep is not None and self.sweep.best is not None:
+            self._shell.open_new_run(dict(self.sweep.best.values))
+
+    def _question(self) -> Question | None:
+        sentence = "The run of its present trial is saved and ended, and counts as given up."
+        return Question("Stop the sweep?", sentence, "Stop")
+
+    def _open(self, *_: object) -> None:
+        trial = self.model.at(self.table.currentIndex().row()) if self.model is not None else None
+        if trial is not None and trial.run_id:
+            self.run_wanted.emit(trial.run_id)
+
+
+class GroupPanel(QWidget):
+    """The chosen experiment or sweep."""
+
+    def __init__(self, feed: Feed, shell: Shell, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._title = Heading("", 1, self)
+        self._facts = muted(wrapped("", self, selectable=True))
+        self.experiment = ExperimentPart(feed, self)
+        self.sweep = SweepPart(feed, shell, self)
+        self._stack = QStackedLayout()
+        self._stack.addWidget(self.experiment)
+        self._stack.addWidget(self.sweep)
+        column(row(self._title, (self._facts, 1)), (self._stack, 1), on=self, margins=(0, 8, 0, 0))
+
+    def deeds(self) -> list[Deed]:
+        """Return what the menu of the row repeats."""
+        return [] if self._stack.currentIndex() == 0 else [self.sweep.use, self.sweep.stop]
+
+    def show_row(self, group: GroupRow) -> None:
+        """Show an experiment or a sweep."""
+        self._title.setText(group.name)
+        kind = "sweep" if group.sweep and not group.experiment else "experiment"
+        self._facts.setText(f"{kind} {group.id} · {group.env_id} · {text.size(group.size_bytes)}")
+        if kind == "sweep":
+            self.sweep.show_sweep(group.sweep)
+        else:
+            self.experiment.show_experiment(group.experiment)
+        self._stack.setCurrentIndex(int(kind == "sweep"))

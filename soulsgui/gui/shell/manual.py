@@ -1,0 +1,92 @@
+"""The manual: the pages of `docs/` as they are shipped, read in a dialog of the window."""
+
+from pathlib import Path
+from typing import Any
+
+from PySide6.QtCore import QTimer, QUrl
+from PySide6.QtGui import QDesktopServices, QTextCursor, QTextDocument
+from PySide6.QtWidgets import QPushButton, QTextBrowser, QVBoxLayout, QWidget
+
+from soulsgui.config.paths import shipped
+from soulsgui.gui.widgets.dialog import FittingDialog
+
+START = "window.md"
+_CHARACTERS = 96
+_LINES = 34
+_DIALECT = QTextDocument.MarkdownFeature.MarkdownDialectGitHub | QTextDocument.MarkdownFeature.MarkdownNoHTML
+
+
+def manual_pages() -> dict[Path, str]:
+    """Return the pages, each with its title."""
+    pages = sorted(shipped("docs").rglob("*.md"))
+    return {page: page.read_text(encoding="utf-8").partition("\n")[0].lstrip("# ") for page in pages}
+
+
+class _Pages(QTextBrowser):
+    """Shows text alone: whatever a page names, nothing is loaded for it."""
+
+    def loadResource(self, kind: int, name: QUrl | str) -> Any:
+        """Load nothing."""
+        return None
+
+
+class ManualDialog(FittingDialog):
+    """One page of the manual at a time; the window can be used meanwhile."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setObjectName("manualDialog")
+        self._folder = shipped("docs")
+        self._past: list[tuple[Path, int]] = []
+        self._page = Path()
+        self.text = _Pages(self)
+        self.text.setOpenLinks(False)
+        self.text.setAccessibleName("Manual")
+        self.text.anchorClicked.connect(self._follow)
+        self.back = QPushButton("&Back", self)
+        self.back.clicked.connect(self._go_back)
+        column = QVBoxLayout(self)
+        column.addWidget(self.text, 1)
+        column.addLayout(self.foot(self.back))
+        metrics = self.fontMetrics()
+        self.resize(metrics.averageCharWidth() * _CHARACTERS, metrics.lineSpacing() * _LINES)
+
+    def open_at(self, heading: str, page: Path | None = None) -> None:
+        """Come to the front, with a page, or with what the manual says of a page of the window."""
+        self._past.clear()
+        self._read(page or self._folder / START)
+        self.show()
+        self.raise_()
+        self.activateWindow()
+        # Later: the text has its width only then.
+        QTimer.singleShot(0, self, lambda: self._go_to(heading))
+
+    def _read(self, page: Path) -> None:
+        self._page = page
+        self.text.document().setMarkdown(page.read_text(encoding="utf-8"), _DIALECT)
+        self.setWindowTitle(f"Manual: {self.text.document().firstBlock().text()}")
+        self.back.setEnabled(bool(self._past))
+
+    def _go_to(self, heading: str) -> None:
+        block = self.text.document().begin()
+        while block.isValid():
+            if block.blockFormat().headingLevel() and block.text() == heading:
+                self.text.setTextCursor(QTextCursor(block))
+                top = self.text.document().documentLayout().blockBoundingRect(block).top()
+                self.text.verticalScrollBar().setValue(round(top))
+                return
+            block = block.next()
+
+    def _follow(self, link: QUrl) -> None:
+        if not link.isRelative():
+            QDesktopServices.openUrl(link)
+            return
+        page = (self._page.parent / link.path()).resolve()
+        if page.is_relative_to(self._folder.resolve()) and page.is_file():
+            self._past.append((self._page, self.text.verticalScrollBar().value()))
+            self._read(page)
+
+    def _go_back(self) -> None:
+        page, place = self._past.pop()
+        self._read(page)
+        self.text.verticalScrollBar().setValue(place)

@@ -1,0 +1,134 @@
+"""Ctrl+K finds what the window declares elsewhere: its buttons, menus, pages, settings, lists and manual."""
+
+from collections.abc import Callable
+
+import pytest
+from PySide6.QtCore import Qt
+from pytestqt.qtbot import QtBot
+
+from soulsgui.gui.models.connection import Connection, ConnectionState
+from soulsgui.gui.shell.command_palette import CommandPalette, Entry, best
+from soulsgui.gui.shell.manual import ManualDialog, manual_pages
+from soulsgui.gui.shell.window import MainWindow
+from soulsgui.wire.control import RunStatus, RunSummary, Status
+from tests.gui.fake_feed import HELLO, NOTHING_YET, FakeFeed
+from tests.gui.reading import part_of
+from tests.gui.shell.conftest import Make
+from tests.gui.shell.stub_pages import StubPage
+from tests.states import client
+
+pytestmark = pytest.mark.usefixtures("stubs")
+HOSTILE = "<img src='file:///canary'>\x1b[2J"
+RUN = RunSummary(id="2026-11-20_first", name="lunar night", env_id="LunarLander-v3", algorithm="ppo")
+IDLE = Status(
+    clients=[client("gamer-01", host="attic"), client(HOSTILE)],
+    allowed={"run.stop": "No run goes on."},
+)
+
+Find = Callable[[str], CommandPalette]
+
+
+@pytest.fixture
+def window(make: Make, fake: FakeFeed) -> MainWindow:
+    fake.status, fake.hello = IDLE, HELLO
+    fake.connection = Connection(ConnectionState.NO_RUN, "my-server")
+    fake.answers = NOTHING_YET | {"runs.list": {"runs": [RUN.model_dump(mode="json")]}}
+    made = make("overview")
+    fake.take_snapshot(IDLE)
+    return made
+
+
+@pytest.fixture
+def find(qtbot: QtBot, window: MainWindow) -> Find:
+    def begin(words: str) -> CommandPalette:
+        # Its keys are of the window in front, which it is again only some time after a dialog.
+        window.activateWindow()
+        qtbot.waitUntil(window.isActiveWindow)
+        qtbot.keyClick(window, Qt.Key.Key_K, Qt.KeyboardModifier.ControlModifier)
+        palette = window.findChildren(CommandPalette)[-1]
+        qtbot.waitUntil(palette.isVisible)
+        qtbot.keyClicks(palette.words, words)
+        return palette
+
+    return begin
+
+
+def rows(palette: CommandPalette) -> list[tuple[str, str, str]]:
+    items = [palette.list.topLevelItem(row) for row in range(palette.list.topLevelItemCount())]
+    return [(item.text(0), item.text(1), item.text(2)) for item in items if item is not None]
+
+
+def enter(qtbot: QtBot, palette: CommandPalette) -> None:
+    qtbot.keyClick(palette.words, Qt.Key.Key_Return)
+
+
+def test_words_match_parts_in_any_order_and_the_nearest_comes_first() -> None:
+    names = ("Unstop", "Stop run", "Run list", "Stopwatch", "Non-stop run")
+    entries = [Entry("Command", name, "stop", lambda: None, about="of a RUN") for name in names]
+    found = [one.title for one in best(entries, "RUN stop")]
+    assert found == ["Stop run", "Non-stop run", "Stopwatch", "Unstop"]
+    assert best(entries, "stop none") == []
+    assert [one.title for one in best(entries, "")] == list(names)
+
+
+def test_it_finds_each_kind_of_thing_and_leads_there(qtbot: QtBot, window: MainWindow, find: Find) -> None:
+    def place(page: str) -> list[dict[str, object]]:
+        made = window.pages.made(page)
+        assert isinstance(made, StubPage)
+        return made.places
+
+    palette = find("lunar night")
+    qtbot.waitUntil(lambda: [row[0] for row in rows(palette)] == ["lunar night"])
+    enter(qtbot, palette)
+    assert (window.pages.shown, place("runs")) == ("runs", [{"run": RUN.id}])
+    for words, page, where in (
+        ("ppo learning_rate", "config", {"setting": "ppo.learning_rate"}),
+        ("attic", "clients", {"client": IDLE.clients[0].id}),
+    ):
+        enter(qtbot, find(words))
+        assert (window.pages.shown, place(page)) == (page, [where])
+    enter(qtbot, find("page logs"))
+    assert window.pages.shown == "logs"
+    enter(qtbot, find("manual schedules"))
+    assert part_of(window, ManualDialog).windowTitle() == "Manual: Schedules"
+    part_of(window, ManualDialog).close()
+
+
+def test_every_command_is_there_with_its_key_and_one_that_is_off_with_the_reason(
+    qtbot: QtBot, window: MainWindow, fake: FakeFeed, find: Find
+) -> None:
+    palette = find("")
+    listed = {row[0]: row[1:] for row in rows(palette)}
+    offered = [action.text() for action in window.menu.actions() if not action.isSeparator()]
+    offered += [button.accessibleName() for button in (window.toolbar.stop, window.toolbar.events)]
+    assert {words.replace("&", "") for words in offered} - listed.keys() == {"Find anything…"}
+    assert listed["Settings…"][1] == "Ctrl+,"
+    assert listed["Stop run"][0] == "No run goes on."
+    palette.words.setText("stop run")
+    enter(qtbot, palette)
+    assert palette.isVisible(), "what is off is not done, nor what stands below it"
+    fake.take_snapshot(Status(run=RunStatus(id="r1", state="running")))
+    palette.reject()
+    enter(qtbot, find("stop run"))
+    assert fake.sent_of("run.stop")
+
+
+def test_the_keyboard_alone_moves_and_closes(qtbot: QtBot, window: MainWindow, find: Find) -> None:
+    palette = find("")
+    for _ in range(2):
+        qtbot.keyClick(palette.words, Qt.Key.Key_Down)
+    assert palette.list.indexOfTopLevelItem(palette.list.currentItem()) == 2
+    qtbot.keyClick(palette.words, Qt.Key.Key_Escape)
+    assert not palette.isVisible()
+    assert window.pages.shown == "overview"
+
+
+def test_what_others_named_is_text(window: MainWindow, find: Find) -> None:
+    (found,) = rows(find("canary"))
+    assert found[0].startswith("<img src=")
+    assert "\x1b" not in found[0]
+
+
+def test_every_page_of_the_manual_has_a_title() -> None:
+    assert all(manual_pages().values())
+    assert "The window" in manual_pages().values()

@@ -1,0 +1,141 @@
+"""Commands that go on as jobs: what becomes of them, whatever comes first, and the line that shows them."""
+
+from typing import Any
+
+import pytest
+from PySide6.QtWidgets import QApplication
+from pytestqt.qtbot import QtBot
+
+from soulsgui.gui.feed import DOWNLOAD, UPLOAD, Feed
+from soulsgui.gui.widgets.job_strip import JobStrip
+from soulsgui.wire.control import (
+    Job,
+    JobChange,
+    QueuedRun,
+    RunStatus,
+    ServerStatus,
+    Snapshot,
+    Status,
+    StatusChange,
+    StoredFile,
+)
+from tests.gui.fake_feed import HELLO, LIVE, FakeFeed, refusal
+from tests.gui.reading import shown
+
+FILE = StoredFile(id="f1", name="first.soulsrun", size_bytes=10)
+
+
+def job(state: str = "running", **fields: Any) -> Job:
+    told = {"id": "j1", "command": "runs.export", "state": state, "cancellable": state == "running"}
+    return Job.model_validate(told | fields)
+
+
+class Told:
+    """What a call of a job has said."""
+
+    def __init__(self, fake: FakeFeed, save_to: str = "") -> None:
+        self.call = fake.job("runs.export", {"run": "r1"}, save_to)
+        self.said: list[object] = []
+        self.call.progressed.connect(self.said.append)
+        self.call.done.connect(self.said.append)
+        self.call.failed.connect(lambda error: self.said.append(error.message))
+        self.call.dropped.connect(lambda: self.said.append("dropped"))
+
+    def begun(self) -> "Told":
+        self.call.answer(job(progress="begins").model_dump(mode="json"))
+        return self
+
+
+def test_it_is_done_when_its_job_is(fake: FakeFeed) -> None:
+    told = Told(fake).begun()
+    fake.change_job(job(progress="half"))
+    fake.change_job(job("done", result={"name": "a"}))
+    assert told.said == ["begins", "half", {"name": "a"}]
+
+
+def test_a_job_that_ended_before_its_command_was_answered_is_not_waited_for(fake: FakeFeed) -> None:
+    told = Told(fake)
+    fake.change_job(job("done", result={"name": "a"}))
+    told.begun()
+    assert told.said == [{"name": "a"}]
+
+
+@pytest.mark.parametrize(
+    ("end", "said"),
+    [(job("cancelled"), "dropped"), (job("failed", error=refusal("The disk is full.")), "The disk is full.")],
+)
+def test_one_that_fails_or_is_cancelled_says_so(fake: FakeFeed, end: Job, said: str) -> None:
+    told = Told(fake).begun()
+    fake.change_job(end)
+    assert told.said[-1] == said
+
+
+def test_its_file_is_fetched_before_it_counts_as_done(fake: FakeFeed) -> None:
+    told = Told(fake, "/home/me/first.soulsrun").begun()
+    fake.change_job(job("done", files=[FILE.model_dump()], result={"name": "a"}))
+    (fetch,) = fake.sent_of(DOWNLOAD)
+    assert fetch.params == {"file": "f1", "path": "/home/me/first.soulsrun"}
+    fetch.call.progressed.emit("half of it")
+    assert told.said[-1] == "half of it"
+    fetch.call.answer({})
+    assert told.said[-1] == {"name": "a"}
+
+
+def test_a_file_is_brought_before_the_command_that_is_about_it(fake: FakeFeed) -> None:
+    call = fake.job_with_file("runs.import", "/home/me/first.soulsrun")
+    done: list[object] = []
+    call.done.connect(done.append)
+    (upload,) = fake.sent
+    assert (upload.command, upload.params) == (UPLOAD, {"path": "/home/me/first.soulsrun"})
+    upload.call.answer(FILE.model_dump())
+    assert fake.sent_of("runs.import")[-1].params == {"file": "f1"}
+    call.answer(job("done", command="runs.import", result={"id": "r9"}).model_dump(mode="json"))
+    assert done == [{"id": "r9"}]
+
+
+def test_after_a_gap_jobs_are_listed_anew_and_one_that_is_gone_has_failed(qapp: QApplication) -> None:
+    feed = Feed()
+    carried: list[tuple[Any, dict[str, Any]]] = []
+    feed.greet(HELLO)
+    feed.take(Snapshot(cursor=1, status=Status(server=ServerStatus(reachable=True))), "s")
+    feed.carry_with(lambda call, params: carried.append((call, params)))
+    call = feed.job("runs.export", {"run": "r1"})
+    said: list[str] = []
+    call.failed.connect(lambda error: said.append(error.message))
+    carried[-1][0].answer(job().model_dump(mode="json"))
+    for jobs in ([job(progress="still")], []):
+        feed.cursor = None
+        feed.take(Snapshot(cursor=5, status=Status(server=ServerStatus(reachable=True))), "s")
+        asked = carried[-1][0]
+        assert asked.command == "job.list"
+        asked.answer({"jobs": [one.model_dump(mode="json") for one in jobs]})
+    assert said == ["s was started anew before it was done."]
+    feed.take(JobChange(cursor=6, job=job("done")))
+    feed.take(JobChange(cursor=7, job=job(progress="late")))
+    assert feed.jobs["j1"].state == "done", "what has ended does not begin again"
+    queued: list[object] = []
+    feed.queue_changed.connect(queued.append)
+    waits = [QueuedRun(number=4)]
+    server = ServerStatus(reachable=True)
+    feed.take(StatusChange(cursor=8, run=RunStatus(), services=[], server=server, queue=waits))
+    assert queued == [waits] == [feed.status.queue]
+
+
+def test_the_status_line_shows_what_goes_on_and_cancels_it(qtbot: QtBot, fake: FakeFeed) -> None:
+    fake.connection = LIVE
+    strip = shown(qtbot, JobStrip(fake))
+    assert strip.isHidden()
+    fake.change_job(job(progress="writing curves", part=0.25))
+    assert strip.words.text() == "Export: writing curves"
+    assert strip.bar.value() == strip.bar.maximum() / 4
+    strip.cancel.click()
+    assert fake.sent_of("job.cancel")[-1].params == {"job": "j1"}
+    fake.change_job(job("cancelled"))
+    assert strip.isHidden()
+    fetch = fake.download("f1", "/tmp/x")
+    fetch.progressed.emit("1 MB of 2 MB are here")
+    assert strip.words.text() == "Download: 1 MB of 2 MB are here"
+    fake.sent_of("job.cancel")[-1].call.answer({})
+    strip.cancel.click()
+    assert fetch.over
+    assert strip.isHidden()
