@@ -297,7 +297,7 @@ class WatchPane(QWidget):
         if len(self.recording):
             self._say(words)
         else:
-            self._say_starting(words if part is None else "The environment is made")
+            self._say_starting(words if part is None else "The environment is being made")
         self.progress.setValue(round(1000 * (part or 0.0)))
         self._ask_pace()
 
