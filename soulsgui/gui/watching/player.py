@@ -56,6 +56,7 @@ class Player(FittingDialog):
         self._beside = QHBoxLayout()
         self._beside.setSpacing(16)
         self.play = FittingButton("Pause", "pause", self)
+        self.play.setMinimumWidth(self.play.full_width)  # what is beside it stands still
         self.play.explain("Space, or a click on the picture")
         self.play.clicked.connect(self._toggle)
         self.back = FittingButton("Back", "step-back", self)
