@@ -131,7 +131,10 @@ class WatchPane(QWidget):
         self._middle.addWidget(self._side)
         self.stand_narrow(False)
         parts = (row((self.checkpoint, 1), self.save), (self._middle, 1), self.slider)
-        column(*parts, row((self.words, 1), self.progress), on=self, margins=NO_MARGINS, gap_px=8)
+        self.of_film = muted(wrapped("", self, selectable=True))
+        self.of_film.hide()
+        told = row((self.words, 1), self.progress)
+        column(*parts, told, self.of_film, on=self, margins=NO_MARGINS, gap_px=8)
         self._say_starting("")
 
     def stand_narrow(self, narrow: bool) -> None:
@@ -194,7 +197,7 @@ class WatchPane(QWidget):
 
     def start(self, trust: str = "") -> None:
         """Play it from its first episode on."""
-        self.stop()
+        self._end()
         self.recording = Recording()
         self._began_with = self.seed
         params = {"run": self._run.id, "checkpoint": self.chosen, "seed": self.seed, "episodes": EPISODES}
@@ -214,13 +217,18 @@ class WatchPane(QWidget):
         self.changed.emit()
 
     def stop(self) -> None:
-        """End what the server does for it."""
+        """End all that the server does for it."""
+        self._end()
+        if self._film is not None:
+            self._film.cancel()
+            self._film = None
+
+    def _end(self) -> None:
         self._timer.stop()
-        for job in (self._job, self._film):
-            if job is not None and not job.over:
-                job.cancel()
+        if self._job is not None and not self._job.over:
+            self._job.cancel()
         self._unwatch()
-        self._job = self._film = None
+        self._job = None
 
     @property
     def over(self) -> bool:
@@ -441,19 +449,26 @@ class WatchPane(QWidget):
         film.progressed.connect(self._filming)
         film.done.connect(self._saved)
         film.tell_problem(self._not_saved)
+        film.dropped.connect(self._film_dropped)
         self._film, self._video = film, path
-        self._say("Filming …")
-        self._allow()
+        self._tell_of_film("Filming …")
 
     def _filming(self, words: str) -> None:
-        self._say(f"Filming: {words}")
+        self._tell_of_film(f"Filming: {words}")
 
     def _saved(self) -> None:
         self._film = None
-        self._say(f"The video is saved: {self._video}", "good")
-        self._allow()
+        self._tell_of_film(f"The video is saved: {self._video}", "good")
+
+    def _film_dropped(self) -> None:
+        self._not_saved(_CANCELLED)
 
     def _not_saved(self, error: ApiError) -> None:
         self._film = None
-        self._say(f"No video: {error.message} {error.remedy}".strip(), "bad")
+        self._tell_of_film(f"No video: {error.message} {error.remedy}".strip(), "bad")
+
+    def _tell_of_film(self, words: str, tone: str = "muted") -> None:
+        self.of_film.setText(words)
+        set_property(self.of_film, "tone", tone)
+        self.of_film.show()
         self._allow()

@@ -255,16 +255,23 @@ def test_the_episode_that_is_shown_is_filmed_and_fetched(
     dialog.reject()
     sent = fake.sent_of(EVALUATE)[-1].params
     assert sent == {"run": "r", "checkpoint": "best_model", "episodes": 1, "video": "gif", "seed": 4}
-    qtbot.waitUntil(lambda: pane.words.text() == "Filming: waiting for the weights")
+    qtbot.waitUntil(lambda: pane.of_film.text() == "Filming: waiting for the weights")
     file = StoredFile(id="f", name="model-3.gif", size_bytes=9)
     fake.change_job(job("j2", "done", files=[file]))
     assert fake.sent[-1].params == {"file": "f", "path": str(tmp_path / "film.gif")}
     fake.sent[-1].call.answer({})
-    assert "film.gif" in pane.words.text()
+    assert "film.gif" in pane.of_film.text()
     pane.film(str(tmp_path / "film.mp4"), 4)
-    qtbot.waitUntil(lambda: "waiting" in pane.words.text())
+    qtbot.waitUntil(lambda: "waiting" in pane.of_film.text())
     fake.change_job(job("j3", "failed", error=refusal("PyAV is not installed.", "Name a .gif.")))
-    assert pane.words.text() == "No video: PyAV is not installed. Name a .gif."
+    assert pane.of_film.text() == "No video: PyAV is not installed. Name a .gif."
+    pane.film(str(tmp_path / "film.mp4"), 4)
+    qtbot.waitUntil(lambda: "waiting" in pane.of_film.text())
+    player.again.click()  # what is filmed is filmed on
+    assert [one.params for one in fake.sent_of("job.cancel")] == [{"job": "j1"}]
+    fake.change_job(job("j4", "cancelled"))
+    assert "It was cancelled" in pane.of_film.text()
+    assert pane.save.isEnabled() is False  # nothing is shown yet
 
 
 def test_two_checkpoints_play_side_by_side_from_the_same_seeds(

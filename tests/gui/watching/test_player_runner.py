@@ -57,7 +57,7 @@ def test_a_checkpoint_is_watched_waits_and_is_filmed(
     came = len(pane.recording)
     film = tmp_path / "film.gif"
     pane.film(str(film), 0)
-    qtbot.waitUntil(lambda: pane.words.text() == f"The video is saved: {film}")
+    qtbot.waitUntil(lambda: pane.of_film.text() == f"The video is saved: {film}")
     assert film.read_bytes().startswith(b"GIF89a")
     assert list(film.parent.glob(".*")) == []
     # Meanwhile the evaluation waited, but for what was on its way.
