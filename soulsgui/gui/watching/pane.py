@@ -243,7 +243,7 @@ class WatchPane(QWidget):
         self.speed, self._shown_at = speed, self._clock()
         self.go_on()
 
-    def move(self, by: int) -> None:
+    def step(self, by: int) -> None:
         """Rest, and show another picture."""
         self._slid(self.recording.place + by)
 
@@ -291,12 +291,13 @@ class WatchPane(QWidget):
             self._feed.watch(self._job.job.id, self.speed if self.recording.wants_more() else 0.0)
 
     def _progressed(self, words: str) -> None:
+        job = self._job.job if self._job is not None else None
+        part = None if job is None else job.part
         if len(self.recording):
             self._say(words)
         else:
-            self._say_starting(words)
-        if self._job is not None and self._job.job is not None:
-            self.progress.setValue(round(1000 * (self._job.job.part or 0.0)))
+            self._say_starting(words if part is None else "The environment is made")
+        self.progress.setValue(round(1000 * (part or 0.0)))
         self._ask_pace()
 
     def _done(self, result: dict[str, Any]) -> None:

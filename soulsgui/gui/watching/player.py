@@ -1,13 +1,13 @@
 """The window in which weights of a run are watched while they play; two of them side by side."""
 
 from PySide6.QtCore import QByteArray, QEvent, Qt
-from PySide6.QtWidgets import QComboBox, QHBoxLayout, QSpinBox, QWidget
+from PySide6.QtWidgets import QComboBox, QHBoxLayout, QPushButton, QSizePolicy, QSpinBox, QWidget
 
 from soulsgui.gui.feed import Feed
 from soulsgui.gui.models.rules import run_title
 from soulsgui.gui.shell import Shell
 from soulsgui.gui.watching.pane import WatchPane
-from soulsgui.gui.widgets.boxes import column
+from soulsgui.gui.widgets.boxes import column, flow
 from soulsgui.gui.widgets.dialog import FittingDialog
 from soulsgui.gui.widgets.fitting_button import FittingButton
 from soulsgui.gui.widgets.inputs import give_room, leave_wheel_to_page
@@ -16,7 +16,7 @@ from soulsgui.wire.control import RunStatus, RunSummary
 
 _SPEEDS = {"¼ ×": 0.25, "½ ×": 0.5, "1 ×": 1.0, "2 ×": 2.0, "4 ×": 4.0, "8 ×": 8.0}
 _GEOMETRY = "player/geometry"
-_MOST_SEED = 2**31 - 1
+_MOST_SEED = 999_999
 _SIZE = (980, 640)
 
 
@@ -88,13 +88,14 @@ class Player(FittingDialog):
         self.compare.setCheckable(True)
         self.compare.explain("Watch another checkpoint of the run beside it")
         self.compare.toggled.connect(self._compare)
-        foot = self.foot()
-        for place, part in enumerate((self.play, self.back, self.forward, self.speed, seed, self.seed)):
-            foot.insertWidget(place, part)
-        foot.insertWidget(6, self.again)
-        foot.insertWidget(8, self.compare)
-        for button in (self.play, self.back, self.forward, self.again, self.compare):
+        close = QPushButton("C&lose", self)
+        close.clicked.connect(self.reject)
+        for button in (self.play, self.back, self.forward, self.again, self.compare, close):
             button.setAutoDefault(False)
+        left = QWidget(self)
+        left.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
+        moves, begins = (self.play, self.back, self.forward), (self.speed, seed, self.seed, self.again)
+        foot = flow(*moves, *begins, left, self.compare, close, gap_px=8)
         column((self._beside, 1), foot, on=self, gap_px=12)
 
     def add_pane(self, checkpoint: str) -> None:
@@ -145,7 +146,7 @@ class Player(FittingDialog):
 
     def _move(self, by: int) -> None:
         for pane in self.panes:
-            pane.move(by)
+            pane.step(by)
         self._show_playing()
 
     def _key(self, key: str) -> None:
