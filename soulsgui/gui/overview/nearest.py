@@ -6,7 +6,13 @@ from soulsgui.gui import text
 from soulsgui.gui.plotting.rows import Axis
 from soulsgui.wire.control import CheckpointInfo
 
-_ALONG = {Axis.ENV_STEP: "env_steps", Axis.EPISODE: "episodes", Axis.TIME: "created"}
+_ALONG = {
+    Axis.ENV_STEP: "env_steps",
+    Axis.EPISODE: "episodes",
+    Axis.UPDATE: "updates",
+    Axis.TIME: "created",
+}
+"""What tells where a checkpoint stands; along training time nothing does."""
 
 
 def nearest(found: Iterable[CheckpointInfo], axis: Axis, x: float) -> tuple[CheckpointInfo, str] | None:

@@ -8,6 +8,7 @@ from typing import Any
 
 from PySide6.QtCore import QDir, QSignalBlocker, Qt, QTimer, Signal
 from PySide6.QtWidgets import (
+    QAbstractSpinBox,
     QBoxLayout,
     QComboBox,
     QFileDialog,
@@ -276,7 +277,8 @@ class WatchPane(QWidget):
         if first:
             self._shown_at = self._clock()
             self.stack.setCurrentWidget(self.picture)
-            self.picture.setFocus()
+            if not isinstance(self.window().focusWidget(), QAbstractSpinBox):  # somebody types a seed there
+                self.picture.setFocus()
             self._allow()
         if first or (self.playing and not self._timer.isActive()):
             self.go_on()
@@ -291,12 +293,11 @@ class WatchPane(QWidget):
             self._feed.watch(self._job.job.id, self.speed if self.recording.wants_more() else 0.0)
 
     def _progressed(self, words: str) -> None:
-        job = self._job.job if self._job is not None else None
-        part = None if job is None else job.part
+        part = self._job.job.part if self._job is not None and self._job.job is not None else None
         if len(self.recording):
             self._say(words)
         else:
-            self._say_starting(words if part is None else "The environment is made")
+            self._say_starting(words if part is None else "The environment is being made")
         self.progress.setValue(round(1000 * (part or 0.0)))
         self._ask_pace()
 
@@ -395,7 +396,9 @@ class WatchPane(QWidget):
         away = why_not(self._feed.connection)
         if away:
             self._say(f"{away} What has come can still be looked at.", "warning")
-        elif not self.checkpoint.count():
+        elif self.words.property("tone") == "warning":
+            self._say("")
+        if not away and not self.checkpoint.count():
             self._list.request()
         self._allow()
 

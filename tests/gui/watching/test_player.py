@@ -234,6 +234,7 @@ def test_while_the_connection_is_away_what_came_can_be_looked_at(
     assert "can still be looked at" in pane.words.text()
     assert (pane.save.isEnabled(), player.play.isEnabled()) == (False, True)
     fake.connect_as(LIVE)
+    assert pane.words.text() == ""
     fake.change_job(job("j1", progress="goes on"))
     assert pane.words.text() == "goes on"
     fake.jobs = {}

@@ -37,6 +37,9 @@ class Job:
         self.was_there = False
         self.answers: list[dict[str, Any]] = []
 
+    def tell(self, progress: str) -> None:
+        pass
+
     def new_file(self, name: str) -> Path:
         return Path(name)
 
