@@ -275,6 +275,7 @@ class Feed(QObject):
         log_arrived: New lines, `list[LogLine]`.
         job_changed: With the `Job`.
         asked: A command was sent; with its name.
+        forgotten: Another server is followed from now on.
         not_agreed: A command was refused because of what it would execute, which a stranger may have named;
             with its name, its parameters and the `ApiError`.
         answered_late: As that of a `Call`.
@@ -293,6 +294,7 @@ class Feed(QObject):
     log_arrived = Signal(object)
     job_changed = Signal(object)
     asked = Signal(str)
+    forgotten = Signal()
     not_agreed = Signal(str, dict, object)
     answered_late = Signal(str)
 
@@ -302,6 +304,7 @@ class Feed(QObject):
         self.connection = Connection(ConnectionState.WELCOME)
         self.status = Status()  # stays as it was while the connection is cut
         self.hello: Hello | None = None
+        self.remote = False  # whether the server is another computer's
         self.events: list[Event] = []
         self.last_data: float | None = None
         # The last message that was taken: a feed that begins behind it has neither gap nor double.
@@ -355,6 +358,14 @@ class Feed(QObject):
         if connection != self.connection:
             self.connection = connection
             self.connection_changed.emit(connection)
+
+    def forget(self, remote: bool) -> None:
+        """Another server is followed from now on: nothing that is known holds any more."""
+        self.remote = remote
+        self.status, self.hello, self.events = Status(), None, []
+        self.last_data = self.cursor = None
+        self.forgotten.emit()
+        self.snapshot_taken.emit(self.status)
 
     def greet(self, hello: Hello) -> None:
         """Somebody answers; another process than before begins with a snapshot."""
