@@ -175,9 +175,10 @@ async def _life(
     connector.runner_started.connect(preferences.remember_runner)
     window.retry_wanted.connect(connector.try_now)
     window.start_wanted.connect(connector.start_runner)
+    window.server_wanted.connect(connector.show_server)
     client = connect_client_side(window.client_side(), folders, tasks)
     # The window first: what a connection imports must not delay it.
-    window.first_shown.connect(connector.open)
+    window.first_shown.connect(lambda: connector.open(preferences.server_to_show()))
     window.first_shown.connect(client.open)
     closed: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
 

@@ -376,6 +376,7 @@ class Feed(QObject):
         jobs_listed: What `jobs` holds is all of them.
         transfer_began: A file is on its way; with its `Call`.
         asked: A command was sent; with its name.
+        forgotten: Another server is followed from now on.
         not_agreed: A command was refused because of what it would execute, which a stranger may have named;
             with its name, its parameters and the `ApiError`.
         answered_late: As that of a `Call`.
@@ -399,6 +400,7 @@ class Feed(QObject):
     jobs_listed = Signal()
     transfer_began = Signal(object)
     asked = Signal(str)
+    forgotten = Signal()
     not_agreed = Signal(str, dict, object)
     answered_late = Signal(str)
 
@@ -408,6 +410,7 @@ class Feed(QObject):
         self.connection = Connection(ConnectionState.WELCOME)
         self.status = Status()  # stays as it was while the connection is cut
         self.hello: Hello | None = None
+        self.remote = False  # whether the server is another computer's
         self.events: list[Event] = []
         self.watched: dict[str, float] = {}  # as in a `Watch`
         self.jobs: dict[str, Job] = {}  # those that go on and the last ones, by their ids, oldest first
@@ -507,6 +510,14 @@ class Feed(QObject):
         if connection != self.connection:
             self.connection = connection
             self.connection_changed.emit(connection)
+
+    def forget(self, remote: bool) -> None:
+        """Another server is followed from now on: nothing that is known holds any more."""
+        self.remote = remote
+        self.status, self.hello, self.events = Status(), None, []
+        self.last_data = self.cursor = None
+        self.forgotten.emit()
+        self.snapshot_taken.emit(self.status)
 
     def greet(self, hello: Hello) -> None:
         """Somebody answers; another process than before begins with a snapshot."""

@@ -1,6 +1,8 @@
 """What this window remembers: its own preferences, and nothing of the server's."""
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from enum import StrEnum
 from typing import Any, Generic, TypeVar
 
@@ -8,6 +10,8 @@ from PySide6.QtCore import QSettings
 
 from soulsgui import __version__
 from soulsgui.config.paths import Folders
+from soulsgui.errors import UsageError
+from soulsgui.gui.models.connection import RemoteServer
 from soulsgui.gui.theme import ThemeChoice
 from soulsgui.wire.control import Hello
 
@@ -68,9 +72,12 @@ class Preferences:
     at_closing = _Kept("closing/run", AtClosing.ASK, AtClosing)
     at_leaving = _Kept("closing/client", AtLeaving.ASK, AtLeaving)
     mode = _Kept("window/mode", Mode.SERVER, Mode)
+    notifies = _Kept("window/notifies", True, lambda found: str(found).lower() == "true")
     page = _Kept("window/page", "", str)
+    shown_server = _Kept("servers/shown", "", str)
 
     def __init__(self, folders: Folders) -> None:
+        self.folders = folders
         self.settings = QSettings(str(folders.config / _FILE), QSettings.Format.IniFormat)
 
     def keep(self) -> str:
@@ -84,6 +91,24 @@ class Preferences:
         if status is QSettings.Status.FormatError:
             return f"{path} is damaged. Move it away."
         return f"{path} can't be written. Look at its rights and at the free space of its disk."
+
+    @property
+    def servers(self) -> list[RemoteServer]:
+        """The saved servers of other computers; without any secret, for there is none to save."""
+        found: list[RemoteServer] = []
+        with suppress(ValueError, TypeError, UsageError):
+            for host, command in json.loads(str(self.settings.value("servers/saved", "[]"))):
+                found.append(RemoteServer(str(host), str(command)))
+        return found
+
+    def keep_servers(self, servers: Sequence[RemoteServer]) -> None:
+        """Save these, and no others."""
+        saved = json.dumps([(server.host, server.command) for server in servers])
+        self.settings.setValue("servers/saved", saved)
+
+    def server_to_show(self) -> RemoteServer | None:
+        """Return the server that the window shows; None for that of this computer."""
+        return next((server for server in self.servers if server.host == self.shown_server), None)
 
     def seen_event(self, server_id: str) -> int:
         """Return the number of the last event of a server that was seen."""

@@ -8,6 +8,7 @@ from itertools import pairwise
 from soulsgui.errors import printable
 
 NOTHING = "—"
+_NO_MARKUP = str.maketrans("<>&", "‹›＆")
 _SIZES = ("B", "KB", "MB", "GB", "TB", "PB")
 _DAY_S = 86_400
 _UNITS = ((_DAY_S, "d"), (3600, "h"), (60, "min"), (1, "s"))
@@ -25,6 +26,11 @@ def tip(words: str) -> str:
     """
     words = plain(words)
     return f"<p>{html.escape(words).replace(chr(10), '<br>')}</p>" if "<" in words or "&" in words else words
+
+
+def unmarked(words: str) -> str:
+    """Return words for a notification, whose desktop may follow what looks like markup."""
+    return plain(words).translate(_NO_MARKUP)
 
 
 def count(number: int | None) -> str:

@@ -3,9 +3,10 @@
 Every function that branches takes `platform` (a value of `sys.platform`), so that both branches can be tested
 anywhere. Rooms: `processes` (identity, groups, signals, descendants, shares of the processor), `files`
 (private, atomic), `lock` (one process at a time), `machine` (ports, disk, screen, user, somebody at it),
-`confinement` (where a process may write, and whether it may give commands).
+`autostart` (at login), `confinement` (where a process may write, and whether it may give commands).
 """
 
+from soulsgui.system.autostart import can_start_at_login, start_at_login, starts_at_login
 from soulsgui.system.confinement import confine, why_no_commands, why_not_confined
 from soulsgui.system.files import (
     atomic_write,
@@ -31,6 +32,7 @@ from soulsgui.system.machine import (
     free_port,
     has_screen,
     is_loopback,
+    listens,
     no_names_left,
     user_name,
     who_connects,

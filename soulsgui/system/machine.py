@@ -40,6 +40,15 @@ def who_listens(port: int) -> str | None:
     return None if pid is None else _program_name(pid)
 
 
+def listens(pid: int, port: int) -> bool:
+    """Whether a process of this user listens on a TCP port."""
+    try:
+        found = psutil.Process(pid).net_connections(kind="tcp")
+    except (psutil.Error, OSError, ValueError):
+        return False
+    return any(one.status == psutil.CONN_LISTEN and one.laddr.port == port for one in found)
+
+
 def who_connects(port: int) -> tuple[int | None, str]:
     """The process of this machine whose connection has this port on its side, and its program, likewise.
 

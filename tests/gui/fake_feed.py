@@ -225,6 +225,9 @@ class FakeShell(QObject):
     def open_invite(self) -> None:
         self.opened.append(("invite", {}))
 
+    def open_add_server(self) -> None:
+        self.opened.append(("add_server", {}))
+
     def client_side(self) -> ClientSide:
         assert self._side is not None
         return self._side

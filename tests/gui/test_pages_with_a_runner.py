@@ -136,7 +136,9 @@ def test_a_run_is_noted_saved_loaded_evaluated_changed_stopped_and_resumed(
         answer(page, "Take out")
     assert server.status().queue == []
 
-    server.api.command("run.stop")
+    # It may take long, and meanwhile the feed is to be heard.
+    with qtbot.waitSignal(feed.call("run.stop").done):
+        pass
     page.show_where(run=run.name)
     _goes_out_and_comes_in(qtbot, page, shell, run, tmp_path)
     page.show_where(run=run.name)

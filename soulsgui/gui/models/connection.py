@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
+from soulsgui.errors import UsageError
 from soulsgui.gui import text
 from soulsgui.gui.colours import Tone
 
@@ -25,6 +26,31 @@ class ConnectionState(StrEnum):
     NOT_ALLOWED = "not_allowed"
     TOO_OLD = "too_old"
     TOO_NEW = "too_new"
+    SSH_REFUSED = "ssh_refused"
+
+
+_MOST_CHARACTERS = 500
+
+
+@dataclass(frozen=True)
+class RemoteServer:
+    """A server of another computer: how `ssh` is to find it, and the command of SoulsGUI there.
+
+    Raises:
+        UsageError: `ssh` would take it for something else.
+    """
+
+    host: str
+    command: str = "soulsgui"
+
+    def __post_init__(self) -> None:
+        for what, words in (("host", self.host), ("command", self.command)):
+            if not words or words.startswith("-") or len(words) > _MOST_CHARACTERS or not words.isprintable():
+                raise UsageError(f"“{text.plain(words)}” is no {what}.", f"A {what} begins with no dash.")
+        if " " in self.host:
+            raise UsageError(
+                "A host has no spaces.", "Write it as ssh does: name, user@name, ssh://name:port"
+            )
 
 
 @dataclass(frozen=True)
@@ -98,6 +124,8 @@ def banner_words(connection: Connection, now: float) -> BannerWords | None:
         case ConnectionState.TOO_NEW:
             title = f"{server} is too old for this window"
             return BannerWords("state-warning", Tone.WARNING, title, detail, "How to update")
+        case ConnectionState.SSH_REFUSED:
+            return BannerWords("state-refused", Tone.BAD, f"No way to {server}", detail, "Try again")
     return None
 
 

@@ -42,7 +42,7 @@ class PlotsControls(CurveControls):
         remove_wanted: A saved layout is to be forgotten; with its name.
     """
 
-    changed = Signal(dict)
+    changed = Signal(object)
     cursors_wanted = Signal(bool)
     export_wanted = Signal(str)
     save_wanted = Signal()
@@ -80,7 +80,7 @@ class PlotsControls(CurveControls):
         for name, words in _EXPORTS.items():
             self.export.menu().addAction(words).triggered.connect(partial(self.export_wanted.emit, name))
         self.axis_box.activated.connect(lambda: self.changed.emit({"last": 0.0}))
-        # Qt gives back the word alone.
+        # Qt keeps the word alone, as it would of a signal that is a dictionary.
         self.scale_box.activated.connect(
             lambda: self.changed.emit({"scale": ScaleKind(self.scale_box.currentData())})
         )

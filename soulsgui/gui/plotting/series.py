@@ -381,6 +381,13 @@ class Series:
             found.append(mark)
         return found
 
+    def newest_attempt(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return times and values of the rows of the newest attempt, by time."""
+        rows = self._all_rows()
+        rows = rows.where(rows.attempt == rows.attempt.max(initial=0))
+        rows = rows.where(np.argsort(rows.time, kind="stable"))
+        return rows.time, rows.value
+
     @property
     def largest(self) -> float:
         """The largest value by its size, 0 without any."""

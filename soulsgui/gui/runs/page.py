@@ -5,7 +5,7 @@ from functools import partial
 from typing import Any
 
 from PySide6.QtCore import QModelIndex, Qt
-from PySide6.QtGui import QHideEvent, QKeySequence, QShortcut, QShowEvent
+from PySide6.QtGui import QGuiApplication, QHideEvent, QKeySequence, QShortcut, QShowEvent
 from PySide6.QtWidgets import QHBoxLayout, QPushButton, QSplitter, QStackedLayout, QStackedWidget, QWidget
 
 from soulsgui.gui import text
@@ -258,7 +258,8 @@ class RunsPage(QWidget):
 
     def _opened(self, index: QModelIndex) -> None:
         self._chosen_by_hand()
-        if index.column() != 0:  # there a click has done it already
+        # On the arrow the first of two clicks has done it already.
+        if index.column() != 0 or not QGuiApplication.mouseButtons():
             self._toggle()
 
     def _toggle(self) -> None:

@@ -17,8 +17,10 @@ from soulsgui.gui.client_mode.runner import ClientSide
 from soulsgui.gui.config.draft import sentence
 from soulsgui.gui.feed import DOWNLOAD, UPLOAD, Call, Feed
 from soulsgui.gui.loop import Tasks
-from soulsgui.gui.models.connection import Connection, ConnectionState
+from soulsgui.gui.models.connection import Connection, ConnectionState, RemoteServer
+from soulsgui.gui.shell.remote import RemotePlace, SshRefusedError
 from soulsgui.gui.shell.runner_link import (
+    HELLO_TIMEOUT_S,
     RunnerLink,
     RunnerPlace,
     WrongTokenError,
@@ -37,6 +39,8 @@ logger = logging.getLogger(__name__)
 _LOOK_EVERY_S = 0.05
 _FIRST_PAUSE_S = 0.1
 _LONGEST_PAUSE_S = 5.0
+_LONGEST_PAUSE_FAR_S = 30.0  # each try logs in there
+_FAR_HELLO_TIMEOUT_S = 15.0
 _ASLEEP_S = 5.0
 _PROBLEMS_TOLD = 4
 
@@ -78,7 +82,7 @@ class SleepWatch:
 
 
 class Connector(QObject):
-    """Finds or starts the runner of this machine and keeps the feed connected to it.
+    """Finds or starts the runner of this machine, or finds that of another one, and keeps the feed connected.
 
     Signals:
         runner_started: A runner that this window started answers; with its `Hello`.
@@ -101,7 +105,10 @@ class Connector(QObject):
         self._place = place or server_place(folders)
         self._of_server = self._place.folder == folders.server
         self._overrides = folders.overrides
-        self._server = server
+        self._server = self._here = server
+        self._remote: RemotePlace | None = None
+        self._alive = asyncio.Lock()  # held through the life of one connection after another
+        self._life: asyncio.Task[None] | None = None
         self._tasks = tasks
         self._may_start = may_start
         self._sleep_watch = sleep_watch or SleepWatch()
@@ -116,9 +123,27 @@ class Connector(QObject):
             # That there is none is known only once it was looked for.
             self._say(ConnectionState.CONNECTING)
 
-    def open(self) -> None:
-        """Begin."""
-        self._tasks.spawn(self._keep_connected(), "connection")
+    def open(self, remote: RemoteServer | None = None) -> None:
+        """Begin, with this computer or another one."""
+        if remote is not None:
+            self.show_server(remote)
+        else:
+            self._life = self._tasks.spawn(self._keep_connected(), "connection")
+
+    def show_server(self, remote: RemoteServer | None) -> None:
+        """Follow another computer's server from now on, or, with None, that of this one."""
+        if self._life is not None:
+            self._life.cancel()
+        self._life = self._tasks.spawn(self._begin_anew(remote), "connection")
+
+    async def _begin_anew(self, remote: RemoteServer | None) -> None:
+        async with self._alive:
+            self._remote = None if remote is None else RemotePlace(remote)
+            self._server = self._here if remote is None else remote.host
+            self._runner, self._pause_s = None, _FIRST_PAUSE_S
+            self._feed.set_connection(Connection(ConnectionState.CONNECTING, self._server))
+            self._feed.forget(remote is not None)
+        await self._keep_connected()
 
     def try_now(self) -> None:
         """Don't wait for the next try."""
@@ -130,20 +155,23 @@ class Connector(QObject):
         self._wake.set()
 
     async def _keep_connected(self) -> None:
-        while True:
-            try:
-                await self._connect_once()
-            finally:
-                self._feed.carry_with(None)
-                if self._link is not None:
-                    await self._link.close()
-                    self._link = None
+        async with self._alive:
+            while True:
+                try:
+                    await self._connect_once()
+                finally:
+                    self._feed.carry_with(None)
+                    if self._link is not None:
+                        await self._link.close()
+                        self._link = None
+                    if self._remote is not None:
+                        self._remote.close()
 
     async def _connect_once(self) -> None:
         """Live through one connection: find the runner, follow it, notice its end, wait for what to do."""
         try:
             self._token = None
-            control = read_control(self._place)
+            control = read_control(self._place) if self._remote is None else await self._remote.open()
             self._token = control.token if control is not None else ""
             if control is None or not await self._greeted(control):
                 await self._without_runner(control)
@@ -154,29 +182,35 @@ class Connector(QObject):
                 await self._follow()
         except WrongTokenError as error:
             self._say(ConnectionState.WRONG_TOKEN, error.message)
+            # From here nobody sees the file with another one being written there.
+            await self._until_woken(None if self._remote is None else _LONGEST_PAUSE_FAR_S)
+        except SshRefusedError as error:
+            self._say(ConnectionState.SSH_REFUSED, f"{error.message} {error.remedy}")
             await self._until_woken()
         except NotAllowedError as error:
             self._say(ConnectionState.NOT_ALLOWED, str(error))
             await self._until_woken()
         except (ServerTimeoutError, ServerUnreachableError) as error:
             lost = self._feed.last_data is not None
-            self._say(ConnectionState.RECONNECTING if lost else ConnectionState.CONNECTING, error.message)
+            why = error.message if self._remote is None else f"{error.message} {error.remedy}"
+            self._say(ConnectionState.RECONNECTING if lost else ConnectionState.CONNECTING, why)
             await self._until_woken(self._pause_s)
-            self._pause_s = min(2 * self._pause_s, _LONGEST_PAUSE_S)
+            longest = _LONGEST_PAUSE_S if self._remote is None else _LONGEST_PAUSE_FAR_S
+            self._pause_s = min(2 * self._pause_s, longest)
 
     async def _greeted(self, control: ControlFile) -> bool:
         """Ask who answers; False when nobody does and the process is gone."""
-        if self._feed.last_data is None:
+        if self._feed.last_data is None and self._remote is None:
             self._say(ConnectionState.CONNECTING)
         self._link = RunnerLink(control)
         try:
-            hello = await self._link.hello()
+            hello = await self._link.hello(HELLO_TIMEOUT_S if self._remote is None else _FAR_HELLO_TIMEOUT_S)
         except (ServerUnreachableError, ServerTimeoutError, WrongTokenError):
             # Another program may have its port, or its pid.
-            if still_runs(control.pid, control.process):
+            if self._remote is not None or still_runs(control.pid, control.process):
                 raise
             return False
-        self._runner = process_identity(hello.pid)
+        self._runner = process_identity(hello.pid) if self._remote is None else None
         self._feed.greet(hello)
         return True
 
@@ -187,7 +221,7 @@ class Connector(QObject):
         assert hello is not None
         logger.info("connected to the runner %d at %s", hello.pid, link.control.url)
         await link.watch(self._feed.watched)
-        self._may_start = False
+        self._may_start = self._may_start and self._remote is not None
         self._feed.carry_with(self._carry)
         if link.control.token == self._started_token:
             self._started_token = ""
@@ -272,6 +306,12 @@ class Connector(QObject):
 
     async def _until_woken(self, at_most_s: float | None = None) -> None:
         """Wait until a try is asked for, if it was not already, the runner's folder changes, or so long."""
+        if self._remote is not None:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(at_most_s):
+                    await self._wake.wait()
+            self._wake.clear()
+            return
         # Before the first runner there is no folder of it: its making is waited for.
         around = (self._place.folder, *self._place.folder.parents)
         watcher = QFileSystemWatcher()

@@ -1,34 +1,34 @@
 """The menu at the right end of the toolbar: what is rarely needed, with the dialog of settings."""
 
-import platform
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from PySide6.QtCore import Qt, Signal
+from PySide6.QtCore import QSignalBlocker, Qt, Signal
 from PySide6.QtGui import QAction, QKeySequence
 from PySide6.QtWidgets import (
+    QCheckBox,
     QComboBox,
     QFormLayout,
     QLabel,
     QMenu,
-    QMessageBox,
     QVBoxLayout,
     QWidget,
 )
 
-from soulsgui import __version__
 from soulsgui.gui.feed import Feed
 from soulsgui.gui.models.connection import why_not
 from soulsgui.gui.models.rules import Question, run_title
 from soulsgui.gui.preferences import FONT_PERCENTS, AtClosing, AtLeaving, Preferences
 from soulsgui.gui.shell.tray import why_no_tray
 from soulsgui.gui.states import clients_here, run_is_active
-from soulsgui.gui.text import plain, plural, tip
+from soulsgui.gui.text import plural, tip
 from soulsgui.gui.theme import Theme, ThemeChoice
 from soulsgui.gui.widgets.ask import ask
 from soulsgui.gui.widgets.dialog import FittingDialog
 from soulsgui.gui.widgets.inputs import leave_wheel_to_page
-from soulsgui.gui.widgets.labels import Label, muted
+from soulsgui.gui.widgets.labels import Label, muted, set_tip
+from soulsgui.process import own_command
+from soulsgui.system import can_start_at_login, start_at_login, starts_at_login
 from soulsgui.wire.control import Status
 
 _THEMES = {ThemeChoice.AUTO: "As the desktop", ThemeChoice.LIGHT: "Light", ThemeChoice.DARK: "Dark"}
@@ -45,7 +45,7 @@ _LEAVING = {
 
 
 class SettingsDialog(FittingDialog):
-    """Theme, font size, and what closing does."""
+    """Theme, font size, what closing does, notifications, and whether it opens at login."""
 
     def __init__(self, preferences: Preferences, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -59,6 +59,13 @@ class SettingsDialog(FittingDialog):
         self.font_size = self._box(sizes, "font_percent", self._change_font)
         self.closing = self._box(_CLOSING, "at_closing")
         self.leaving = self._box(_LEAVING, "at_leaving")
+        self.notifies = QCheckBox("&Notify me of warnings while the window is not in front", self)
+        self.notifies.setChecked(preferences.notifies)
+        self.notifies.toggled.connect(self._choose_notifies)
+        self.at_login = QCheckBox("&Open SoulsGUI when I log in", self)
+        self.at_login.setVisible(can_start_at_login())
+        self.at_login.setChecked(can_start_at_login() and starts_at_login())
+        self.at_login.toggled.connect(self._choose_at_login)
         self._build()
 
     def _build(self) -> None:
@@ -75,6 +82,10 @@ class SettingsDialog(FittingDialog):
             form.addRow("", self.why_no_tray)
         else:
             self.why_no_tray.hide()
+        self.notifies.setEnabled(not no_tray)
+        set_tip(self.notifies, "This desktop has no tray, where they would come from." if no_tray else "")
+        form.addRow(self.notifies)
+        form.addRow(self.at_login)
         hint = self._hint("These belong to this window. What is trained, and how, is set under Config.")
         self.trouble = Label(parent=self)
         self.trouble.setWordWrap(True)
@@ -105,14 +116,31 @@ class SettingsDialog(FittingDialog):
 
         def choose(place: int) -> None:
             setattr(self._preferences, name, values[place])
-            trouble = self._preferences.keep()
-            self.trouble.setText(f"This holds until the window is closed: {trouble}")
-            self.trouble.setVisible(bool(trouble))
+            self._say_trouble(self._preferences.keep())
             if then is not None:
                 then(values[place])
 
         box.currentIndexChanged.connect(choose)
         return box
+
+    def _choose_notifies(self, on: bool) -> None:
+        self._preferences.notifies = on
+        self._say_trouble(self._preferences.keep())
+
+    def _choose_at_login(self, on: bool) -> None:
+        folders = self._preferences.folders
+        where = ("--config-dir", str(folders.config), "--data-dir", str(folders.data))
+        try:
+            start_at_login((*own_command("gui"), *where) if on else None)
+        except OSError as error:
+            with QSignalBlocker(self.at_login):
+                self.at_login.setChecked(not on)
+            self.trouble.setText(f"The system does not take it: {error}")
+            self.trouble.show()
+
+    def _say_trouble(self, trouble: str) -> None:
+        self.trouble.setText(f"This holds until the window is closed: {trouble}")
+        self.trouble.setVisible(bool(trouble))
 
     def _change_font(self, percent: int) -> None:
         self._theme.set_font_scale(percent)
@@ -158,7 +186,6 @@ class WindowMenu(QMenu):
         self.shut_down = self._add("Shut &down the server…")
         self.shut_down.triggered.connect(self._ask_shut_down)
         self.about = self._add("&About SoulsGUI")
-        self.about.triggered.connect(self._show_about)
         self.addSeparator()
         self.quit = self._add("&Quit", "Ctrl+Q")
         self.aboutToShow.connect(self._update)
@@ -188,18 +215,3 @@ class WindowMenu(QMenu):
     def _shut_down(self) -> None:
         call = self._feed.call("server.shutdown")
         call.tell_problem(self.problem)
-
-    def _show_about(self) -> None:
-        hello = self._feed.hello
-        lines = [f"SoulsGUI {__version__}, Python {platform.python_version()}"]
-        if hello is not None:
-            lines.append(f"Server {hello.server_id}, version {hello.version}")
-            lines.append(f"Data folder: {hello.data_dir}")
-            lines.append(f"Settings folder: {hello.config_dir}")
-        box = QMessageBox(self._window)
-        box.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        box.setWindowTitle("About SoulsGUI")
-        box.setTextFormat(Qt.TextFormat.PlainText)
-        box.setText(plain("\n".join(lines)))
-        box.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
-        box.open()

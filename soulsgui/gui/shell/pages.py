@@ -190,6 +190,15 @@ class PageStack(QStackedWidget):
             show_where(**where)
         return page
 
+    def make_anew(self) -> None:
+        """Throw the pages of the server away: those that follow tell of another one."""
+        for name in [name for name in self._pages if self._entries[name].mode is not Mode.CLIENT]:
+            area = self._areas.pop(self._pages.pop(name))
+            self.removeWidget(area)
+            area.deleteLater()
+        if self.shown:
+            self.show_page(self.shown)
+
     def _connection_changed(self, connection: Connection) -> None:
         never = connection.config is not None and self._feed.last_data is None
         stays_covered = self.covered and connection.state in _COMES_BACK

@@ -59,6 +59,9 @@ class Shell(Protocol):
     def open_invite(self) -> None:
         """Open the dialog that invites other computers."""
 
+    def open_add_server(self) -> None:
+        """Open the dialog that shows a server of another computer here."""
+
     def client_side(self) -> ClientSide:
         """Return what the window knows of client mode."""
 

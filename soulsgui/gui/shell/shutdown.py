@@ -220,7 +220,7 @@ class WindowCloser(QObject):
         """Whether the end can begin; else a runner that just starts is waited for, not to be left behind."""
         if self._ends:
             return False
-        on_the_way = self._feed.connection.state in _ON_THE_WAY
+        on_the_way = not self._feed.remote and self._feed.connection.state in _ON_THE_WAY
         if on_the_way:
             self._window.hide()
             if not self._limit_timer.isActive():
@@ -233,9 +233,16 @@ class WindowCloser(QObject):
             self.begin_quietly()
 
     def _run_is_active(self) -> bool:
-        return self._feed.connection.live and run_is_active(self._feed.status.run.state)
+        # One of another computer goes on unasked.
+        return (
+            self._feed.connection.live
+            and not self._feed.remote
+            and run_is_active(self._feed.status.run.state)
+        )
 
     def _ending(self, remembered: AtClosing) -> Ending:
+        if self._feed.remote:
+            return Ending()
         hello = self._feed.hello
         ours = hello is not None and self._preferences.started_by_window(hello)
         return ending(self._feed.connection, self._feed.status.run, ours, remembered)

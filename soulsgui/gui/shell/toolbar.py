@@ -28,6 +28,7 @@ from soulsgui.gui.models.connection import why_not
 from soulsgui.gui.models.rules import run_title, why_refused
 from soulsgui.gui.preferences import Mode, Preferences
 from soulsgui.gui.shell.menu import WindowMenu
+from soulsgui.gui.shell.servers import ServerSelector
 from soulsgui.gui.states import level_look, run_is_active
 from soulsgui.gui.text import plural
 from soulsgui.gui.widgets.command_button import CommandButton, Words, give_menu
@@ -273,6 +274,7 @@ class Toolbar(QToolBar):
         client.feed.services_changed.connect(self._update)
         client.feed.connection_changed.connect(self._update)
         feed.snapshot_taken.connect(self._snapshot_taken)
+        feed.forgotten.connect(self._forget)
         self._update()
 
     def _add_run_buttons(self) -> None:
@@ -292,6 +294,8 @@ class Toolbar(QToolBar):
         self.configure = self._placed(FittingButton("&Configure", "configure", self), "configure")
         self.events = EventsButton(self._feed, preferences, self)
         self._of_server.append(self.addWidget(self.events))
+        self.servers = ServerSelector(preferences, self)
+        self._of_server.append(self.addWidget(self.servers))
         self.addWidget(self._mode_switch())
         self.help = QToolButton(self)
         self.help.setObjectName("help")
@@ -363,7 +367,7 @@ class Toolbar(QToolBar):
         # The least important gives way first.
         given_up = (self.configure, self.quicksave, self.resume, self.pause, self.stop, self.new_run)
         shown = [button for button in given_up if self._mode is Mode.SERVER]
-        others = [self.events, self.badge, self.help, self.menu]
+        others = [self.events, self.servers, self.badge, self.help, self.menu]
         mode = self.mode.fontMetrics().horizontalAdvance(self.mode.text())
         taken = mode + self.mode.iconSize().width() + _ICON_ROOM_PX
         taken += sum(part.sizeHint().width() for part in others if not part.isHidden())
@@ -401,6 +405,9 @@ class Toolbar(QToolBar):
         if self._last_state != before:
             self._runs.request()
         self._update()
+
+    def _forget(self) -> None:
+        self._newest = None
 
     def _runs_came(self, result: dict[str, Any]) -> None:
         runs = result.get("runs", [])

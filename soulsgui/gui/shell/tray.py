@@ -15,7 +15,7 @@ from soulsgui.gui.feed import Feed
 from soulsgui.gui.icons import app_icon, dress, icon, palette_colours, pixmap, qcolor
 from soulsgui.gui.models.connection import Connection, why_not
 from soulsgui.gui.states import Look
-from soulsgui.gui.text import plain, tip
+from soulsgui.gui.text import tip, unmarked
 from soulsgui.wire.control import ApiError
 from soulsgui.wire.control.states import CLIENT
 
@@ -169,4 +169,5 @@ class Tray(QObject):
         self._feed.call(command, params, timeout_s).tell_problem(self._refused)
 
     def _refused(self, error: ApiError) -> None:
-        self.icon.showMessage(plain(error.message), plain(error.remedy), QSystemTrayIcon.MessageIcon.Warning)
+        kind = QSystemTrayIcon.MessageIcon.Warning
+        self.icon.showMessage(unmarked(error.message), unmarked(error.remedy), kind)

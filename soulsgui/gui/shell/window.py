@@ -21,12 +21,13 @@ from soulsgui.gui.colours import Tone
 from soulsgui.gui.feed import Feed
 from soulsgui.gui.geometry import bring_onto_screen
 from soulsgui.gui.icons import app_icon
-from soulsgui.gui.models.connection import Connection, ConnectionState, why_not
+from soulsgui.gui.models.connection import Connection, ConnectionState, RemoteServer, why_not
 from soulsgui.gui.models.rules import run_title
 from soulsgui.gui.preferences import Mode, Preferences
 from soulsgui.gui.shell import Action, notify_problem
 from soulsgui.gui.shell.menu import WindowMenu
 from soulsgui.gui.shell.next_step import OfferBar
+from soulsgui.gui.shell.notifier import Notifier
 from soulsgui.gui.shell.pages import (
     CLIENT,
     LOGS,
@@ -37,6 +38,7 @@ from soulsgui.gui.shell.pages import (
     PageStack,
     page_entries,
 )
+from soulsgui.gui.shell.servers import AddServerDialog
 from soulsgui.gui.shell.shutdown import ClientWindowCloser, WindowCloser
 from soulsgui.gui.shell.toolbar import Toolbar
 from soulsgui.gui.states import Look, clients_here, run_is_active, run_look
@@ -122,12 +124,14 @@ class MainWindow(QMainWindow):
         theme_changed: Colours or font became others; every widget has its new palette.
         retry_wanted: The connection is to be tried now.
         start_wanted: A runner is to be started.
+        server_wanted: Another server is to be shown; with the `RemoteServer`, None for this computer.
         first_shown: The window is on the screen for the first time.
     """
 
     theme_changed = Signal()
     retry_wanted = Signal()
     start_wanted = Signal()
+    server_wanted = Signal(object)
     first_shown = Signal()
 
     def __init__(self, feed: Feed, theme: Theme, preferences: Preferences, mode: Mode | None = None) -> None:
@@ -144,7 +148,9 @@ class MainWindow(QMainWindow):
         self._ended_unused = False  # its server, before it was used for anything
         self._first_show_began = self._was_shown = False
         self._manual: ManualDialog | None = None
+        self._last_error = ""  # that was told here
         self._client_side = ClientSide(self)
+        self.notifier = Notifier(feed, preferences, self)
         self.closer = WindowCloser(feed, preferences, self)
         self.client_closer = ClientWindowCloser(
             self._client_side, feed, preferences, self._end, self.come_forward, self
@@ -196,6 +202,7 @@ class MainWindow(QMainWindow):
         feed.connection_changed.connect(self._connection_changed)
         feed.snapshot_taken.connect(self._snapshot_taken)
         feed.answered_late.connect(self.settle)
+        feed.forgotten.connect(self.pages.make_anew)
         feed.not_agreed.connect(self._ask_agreement)
         client = self._client_side.feed
         for one in (feed, client):
@@ -217,14 +224,18 @@ class MainWindow(QMainWindow):
         self.toolbar.new_run.clicked.connect(lambda: self.open_new_run())
         self.toolbar.configure.clicked.connect(self.open_config)
         self.toolbar.mode_wanted.connect(self.show_mode)
+        self.toolbar.servers.wanted.connect(self.show_server)
+        self.toolbar.servers.add_wanted.connect(self.open_add_server)
         self.toolbar.problem.connect(self._refused)
         self.toolbar.quicksave.finished.connect(self._saved)
         self.toolbar.resume.finished.connect(self._show_overview)
         self.toolbar.events.chosen.connect(self._event_chosen)
+        self.notifier.opened.connect(self._notification_opened)
         self.menu.invite.triggered.connect(self.open_invite)
         self.menu.welcome.triggered.connect(lambda: self.show_page(WELCOME))
         self.menu.find.triggered.connect(self._find)
         self.menu.manual.triggered.connect(lambda: self.open_manual())
+        self.menu.about.triggered.connect(self._show_about)
         self.menu.quit.triggered.connect(self._quit)
         self.menu.problem.connect(self._refused)
 
@@ -260,6 +271,8 @@ class MainWindow(QMainWindow):
         self, level: str, text: str, detail: str = "", action: Action | None = None, about: str = ""
     ) -> None:
         """Show a message in the bar over the pages."""
+        if level == "error":
+            self._last_error = f"{text} {detail}"
         words, act = action if action is not None else ("", None)
         self.messages.show_notice(Notice(level, text, detail, words, act, about))
 
@@ -332,6 +345,29 @@ class MainWindow(QMainWindow):
 
         InviteDialog(self._feed, self).open()
 
+    def open_add_server(self) -> None:
+        """Open the dialog that shows a server of another computer here."""
+        dialog = AddServerDialog(self)
+        dialog.added.connect(self._add_server)
+        dialog.open()
+
+    def _add_server(self, server: RemoteServer) -> None:
+        others = [one for one in self._preferences.servers if one.host != server.host]
+        self._preferences.keep_servers([*others, server])
+        self.show_server(server)
+
+    def show_server(self, server: RemoteServer | None) -> None:
+        """Show another server, after the page that is shown was asked for its unsaved changes."""
+
+        def go_on(leave: bool) -> None:
+            if leave:
+                self._preferences.shown_server = server.host if server is not None else ""
+                self.server_wanted.emit(server)
+                self.show_mode(Mode.SERVER)
+            self.toolbar.servers.show_chosen()
+
+        self.pages.ask("may_leave", go_on)
+
     def client_side(self) -> ClientSide:
         """Return what the window knows of client mode."""
         return self._client_side
@@ -385,9 +421,8 @@ class MainWindow(QMainWindow):
     def _end_unused_server(self) -> None:
         """End the server that this window has started before anybody could say that he comes to help."""
         hello = self._feed.hello
-        unused = (
-            self.pages.shown == WELCOME and not self._feed.status.run.id and not self._feed.status.clients
-        )
+        used = self._feed.remote or self._feed.status.run.id or self._feed.status.clients
+        unused = self.pages.shown == WELCOME and not used
         if unused and self._feed.connection.live and hello and self._preferences.started_by_window(hello):
             self._ended_unused = True
             self._feed.call("server.shutdown")
@@ -443,7 +478,8 @@ class MainWindow(QMainWindow):
             line.show_look(Look("power", Tone.IDLE, "no server runs"), socket.gethostname())
         else:
             # To who plays for others, whose run it is must be plain: not the one that is played for.
-            own = "This computer's own server" if self.mode is Mode.CLIENT else socket.gethostname()
+            named = connection.server if self._feed.remote else ""
+            own = "This computer's own server" if self.mode is Mode.CLIENT else named or socket.gethostname()
             line.show_status(self._feed.status, own)
 
     def _banner_acted(self, state: ConnectionState) -> None:
@@ -457,15 +493,22 @@ class MainWindow(QMainWindow):
             if (steps := update_steps([], installation())) is not None:
                 UpdateDialog("The server's runner is newer than this window.", steps, self).open()
         elif state is ConnectionState.TOO_NEW:
+            there = "Update SoulsGUI there, then end" if self._feed.remote else "End"
+            begin = "begin it anew there" if self._feed.remote else "let this window start a new one"
             self.notify(
                 "info",
-                "The runner was started by an older SoulsGUI. End it, then let this window start a new one.",
+                f"The runner was started by an older SoulsGUI. {there} it, then {begin}.",
                 "Type: soulsgui shutdown. It saves the run first; Resume goes on with it.",
             )
         elif state in (ConnectionState.RUNNER_GONE, ConnectionState.SHUT_DOWN, ConnectionState.START_FAILED):
             self.start_wanted.emit()
         else:
             self.retry_wanted.emit()
+
+    def _show_about(self) -> None:
+        from soulsgui.gui.shell.about import AboutDialog
+
+        AboutDialog(self._feed, self._preferences, self._last_error, self).open()
 
     def _find(self) -> None:
         from soulsgui.gui.shell.command_palette import CommandPalette
@@ -506,6 +549,10 @@ class MainWindow(QMainWindow):
     def _event_chosen(self, event: Event) -> None:
         where = {"service": event.service, "run": event.run_id, "time": event.time}
         self.show_page(LOGS, **{name: value for name, value in where.items() if value})
+
+    def _notification_opened(self, event: Event) -> None:
+        self.come_forward()
+        self._event_chosen(event)
 
     def _recolour(self) -> None:
         self.navigation.recolour()

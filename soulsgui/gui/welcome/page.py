@@ -1,4 +1,4 @@
-"""The first page anybody sees: three ways to begin."""
+"""The first page anybody sees: four ways to begin, and the last runs."""
 
 from functools import partial
 from typing import Any
@@ -7,21 +7,24 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QFrame, QPushButton, QWidget
 
 from soulsgui.gui.colours import Tone
-from soulsgui.gui.feed import Call, Feed
+from soulsgui.gui.feed import Call, Feed, Fetch
 from soulsgui.gui.icons import dress, make_primary
 from soulsgui.gui.models.connection import ConnectionState, why_not
 from soulsgui.gui.models.rules import run_title
 from soulsgui.gui.shell import Shell, notify_problem
-from soulsgui.gui.states import run_is_active
-from soulsgui.gui.widgets.boxes import column, flow
+from soulsgui.gui.states import run_is_active, run_look
+from soulsgui.gui.text import count
+from soulsgui.gui.widgets.boxes import NO_MARGINS, column, flow
 from soulsgui.gui.widgets.command_button import CommandButton, Words
 from soulsgui.gui.widgets.labels import Heading, IconLabel, muted, set_tip, wrapped
 from soulsgui.installing import can_train, how_to_train
+from soulsgui.wire.control import RunSummary
 
 TRY_IT_PRESET = "cartpole_ppo"
 _ICON_PX = 44
 _TILE_CHARACTERS = 30
 _GAP_PX = 18
+_RECENT = 4
 _ON_THE_WAY = (ConnectionState.WELCOME, ConnectionState.STARTING, ConnectionState.CONNECTING)
 
 
@@ -47,9 +50,9 @@ class Tile(QFrame):
         self.why.setVisible(bool(why))
 
 
-def _why_no_training() -> str:
-    """Return what this computer lacks to train, and how to get it; empty when it can."""
-    if can_train():
+def _why_no_training(remote: bool) -> str:
+    """Return what this computer lacks to train, and how to get it; empty when it can, or another one does."""
+    if remote or can_train():
         return ""
     return (
         "This computer was set up to play only: PyTorch, which training needs, is not installed. "
@@ -58,7 +61,7 @@ def _why_no_training() -> str:
 
 
 class WelcomePage(QWidget):
-    """Try it, train here, or help a server."""
+    """Try it, train here, help a server, or connect to one's own; and the last runs."""
 
     def __init__(self, feed: Feed, shell: Shell, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -85,6 +88,9 @@ class WelcomePage(QWidget):
         self.help = QPushButton("&Help a server", self)
         dress(self.help, "service-client")
         self.help.clicked.connect(lambda: self._shell.show_page("client"))
+        self.connect_it = QPushButton("C&onnect…", self)
+        dress(self.connect_it, "link")
+        self.connect_it.clicked.connect(self._shell.open_add_server)
         make_primary(self.try_it if can_train() else self.help)
 
     def _build(self) -> None:
@@ -112,17 +118,44 @@ class WelcomePage(QWidget):
                 self.help,
                 self,
             ),
+            Tile(
+                "server",
+                "Connect to my server",
+                "A server of yours on another computer, reached by ssh: this window then steers it "
+                "as if it ran here.",
+                self.connect_it,
+                self,
+            ),
         )
         for tile in self.tiles:
             tile.setMinimumWidth(self.fontMetrics().averageCharWidth() * _TILE_CHARACTERS)
         lead = "One computer trains, many play, and you steer all of it from here."
         tiles = flow(*self.tiles, gap_px=_GAP_PX, columns=True)
-        parts = Heading("Welcome to SoulsGUI", 2, self), muted(wrapped(lead, self)), tiles, None
+        self.recent = QWidget(self)
+        self._recent_rows = column(Heading("Recent runs", 1, self.recent), on=self.recent, margins=NO_MARGINS)
+        self.recent.hide()
+        self._runs = Fetch(self, partial(self._feed.ask, "runs.list"), came=self._runs_came)
+        parts = Heading("Welcome to SoulsGUI", 2, self), muted(wrapped(lead, self)), tiles, self.recent, None
         column(*parts, on=self, margins=(32, 12, 32, 28), gap_px=_GAP_PX)
 
     def _snapshot_taken(self) -> None:
         self._feed.call("config.presets").done.connect(self._presets_came)
+        self._runs.request()
         self._update()
+
+    def _runs_came(self, result: dict[str, Any]) -> None:
+        for old in self.recent.findChildren(QPushButton):
+            old.deleteLater()
+        runs = [RunSummary.model_validate(run) for run in result["runs"][:_RECENT]]
+        for run in runs:
+            look = run_look(run.state)
+            words = f"{run_title(run)} — {run.env_id}, {count(run.env_steps)} steps, {look.word.lower()}"
+            button = QPushButton(words.replace("&", "&&"), self.recent)
+            button.setProperty("role", "flat")
+            dress(button, look.icon, look.tone)
+            button.clicked.connect(lambda _=False, run=run.id: self._shell.show_page("runs", run=run))
+            self._recent_rows.addWidget(button, 0, Qt.AlignmentFlag.AlignLeft)
+        self.recent.setVisible(bool(runs))
 
     def _presets_came(self, result: dict[str, Any]) -> None:
         values = {preset["name"]: preset["values"] for preset in result["presets"]}
@@ -138,7 +171,7 @@ class WelcomePage(QWidget):
 
     def _update(self) -> None:
         connection = self._feed.connection
-        lacks = _why_no_training()
+        lacks = _why_no_training(self._feed.remote)
         refusal = lacks or why_not(connection)
         run = self._feed.status.run
         active = not refusal and run_is_active(run.state)

@@ -20,7 +20,6 @@ from soulsgui.wire.control import (
     StoredFile,
 )
 from tests.gui.fake_feed import HELLO, LIVE, FakeFeed, refusal
-from tests.gui.reading import shown
 
 FILE = StoredFile(id="f1", name="first.soulsrun", size_bytes=10)
 
@@ -123,7 +122,8 @@ def test_after_a_gap_jobs_are_listed_anew_and_one_that_is_gone_has_failed(qapp: 
 
 def test_the_status_line_shows_what_goes_on_and_cancels_it(qtbot: QtBot, fake: FakeFeed) -> None:
     fake.connection = LIVE
-    strip = shown(qtbot, JobStrip(fake))
+    strip = JobStrip(fake)
+    qtbot.addWidget(strip)
     assert strip.isHidden()
     fake.change_job(job(progress="writing curves", part=0.25))
     assert strip.words.text() == "Export: writing curves"

@@ -5,6 +5,7 @@ from PySide6.QtCore import QEvent, QPoint, Qt
 from PySide6.QtWidgets import QAbstractButton, QApplication, QDialog, QLabel, QPushButton, QWidget
 from pytestqt.qtbot import QtBot
 
+from soulsgui import __version__
 from soulsgui.config.paths import Folders
 from soulsgui.gui.clients.invite import InviteDialog
 from soulsgui.gui.config.mending import MendConfigDialog
@@ -14,6 +15,7 @@ from soulsgui.gui.preferences import AtClosing, Mode, Preferences
 from soulsgui.gui.shell.manual import ManualDialog
 from soulsgui.gui.shell.menu import SettingsDialog
 from soulsgui.gui.shell.pages import PageEntry, page_entries
+from soulsgui.gui.shell.servers import AddServerDialog
 from soulsgui.gui.shell.update import UpdateDialog
 from soulsgui.gui.shell.window import MainWindow
 from soulsgui.gui.theme import Theme, ThemeChoice
@@ -561,15 +563,34 @@ def test_one_click_starts_the_first_run_of_the_preset(qtbot: QtBot, make: Make, 
     assert newest(window).text == "The environment is missing."
 
 
+def test_the_welcome_page_shows_the_last_runs_and_the_way_to_a_server_elsewhere(
+    qtbot: QtBot, make: Make, feed: FakeFeed
+) -> None:
+    names = ["<b>a & b", "second", "third", "fourth", "fifth"]
+    runs = [RunSummary(id=f"r{number}", name=name) for number, name in enumerate(names)]
+    feed.answers["runs.list"] = {"runs": [run.model_dump(mode="json") for run in runs]}
+    window = make()
+    page: Any = window.pages.page
+    assert not page.recent.isVisible()
+    feed.take_snapshot(IDLE)
+    qtbot.waitUntil(page.recent.isVisible)
+    shown = page.recent.findChildren(QPushButton)
+    assert [one.text().partition(" — ")[0] for one in shown] == ["<b>a && b", "second", "third", "fourth"]
+    shown[1].click()
+    assert (window.pages.shown, page_of(window, "runs").places) == ("runs", [{"run": "r1"}])
+    page.connect_it.click()
+    part_of(window, AddServerDialog).reject()
+
+
 def test_the_welcome_page_says_why_nothing_can_be_begun(make: Make, feed: FakeFeed) -> None:
     window = make()
     page: Any = window.pages.page
     feed.connect_as(Connection(S.STARTING, "my-server"))
     assert not page.try_it.isEnabled()
-    assert [tile.why.text() for tile in page.tiles] == ["", "", ""], "the banner says so"
+    assert [tile.why.text() for tile in page.tiles] == ["", "", "", ""], "the banner says so"
     feed.connect_as(SHUT_DOWN)
     reason = "The server is shut down: start it first."
-    assert [tile.why.text() for tile in page.tiles] == [reason, reason, ""]
+    assert [tile.why.text() for tile in page.tiles] == [reason, reason, "", ""]
     feed.connect_as(CONNECTED)
     feed.change_run(RUN)
     assert (page.try_it.isEnabled(), page.train.isEnabled()) == (False, True)
@@ -685,7 +706,17 @@ def test_the_menu_asks_leads_to_pages_and_invites(qtbot: QtBot, make: Make, feed
     assert window.pages.shown == "welcome"
     window.menu.about.trigger()
     about: Any = next(box for box in window.findChildren(QDialog) if "About" in box.windowTitle())
-    assert HELLO.data_dir in about.text()
+    about.copy.click()
+    copied = QApplication.clipboard().text()
+    for fact in (HELLO.data_dir, __version__, "Qt 6", "no_run, this computer", "Last error here: none"):
+        assert fact in copied
+    about.close()
+    window.notify("error", "It <b>broke</b>.\x1b[2J", "Mend it.")
+    window.menu.about.trigger()
+    about = [box for box in window.findChildren(QDialog) if "About" in box.windowTitle()][-1]
+    assert (
+        "Last error here: It <b>broke</b>.\N{REPLACEMENT CHARACTER}[2J Mend it." in about.facts.toPlainText()
+    )
     about.close()
     for connection, why in ((SHUT_DOWN, "start it first"), (NO_RUN, "Let another computer")):
         feed.connect_as(connection)

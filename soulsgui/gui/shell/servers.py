@@ -1,0 +1,130 @@
+"""Which server the window shows: that of this computer, or one of another computer, reached by `ssh`."""
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtGui import QActionGroup
+from PySide6.QtWidgets import QFormLayout, QLineEdit, QMenu, QPushButton, QToolButton, QWidget
+
+from soulsgui.errors import UsageError
+from soulsgui.gui.icons import dress, make_primary
+from soulsgui.gui.models.connection import RemoteServer
+from soulsgui.gui.preferences import Preferences
+from soulsgui.gui.text import plain
+from soulsgui.gui.widgets.boxes import column, row
+from soulsgui.gui.widgets.command_button import give_menu
+from soulsgui.gui.widgets.dialog import FittingDialog
+from soulsgui.gui.widgets.labels import muted, set_tip, wrapped
+
+THIS_COMPUTER = "This computer"
+_CHARACTERS = 66
+_NAME_CHARACTERS = 20
+
+
+class ServerSelector(QToolButton):
+    """Names the server that is shown, and offers the saved ones.
+
+    Signals:
+        wanted: Another server is to be shown; with the `RemoteServer`, None for this computer.
+        add_wanted: One that is not saved yet is to be added.
+    """
+
+    wanted = Signal(object)
+    add_wanted = Signal()
+
+    def __init__(self, preferences: Preferences, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setObjectName("servers")
+        self.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
+        self.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
+        self._preferences = preferences
+        self._choices = QMenu(self)
+        # Then, and not when one was chosen: it would be deleted while it tells of that.
+        self._choices.aboutToShow.connect(self._fill)
+        give_menu(self, self._choices)
+        dress(self, "link")
+        self.show_chosen()
+
+    def _fill(self) -> None:
+        chosen = self._preferences.server_to_show()
+        self._choices.clear()
+        group = QActionGroup(self._choices)
+        for server in (None, *self._preferences.servers):
+            action = self._choices.addAction(_title(server).replace("&", "&&"))
+            action.setCheckable(True)
+            action.setChecked(server == chosen)
+            action.triggered.connect(lambda _=False, server=server: self.wanted.emit(server))
+            group.addAction(action)
+        self._choices.addSeparator()
+        self._choices.addAction("&Add server…").triggered.connect(self.add_wanted)
+        forget = self._choices.addAction("&Forget this server")
+        forget.setEnabled(chosen is not None)
+        forget.triggered.connect(self._forget)
+
+    def show_chosen(self) -> None:
+        """Name the chosen server."""
+        name = _title(self._preferences.server_to_show())
+        short = name if len(name) <= _NAME_CHARACTERS else f"{name[:_NAME_CHARACTERS]}…"
+        self.setText(f"{short.replace('&', '&&')} ▾")
+        self.setAccessibleName(f"Server: {name}")
+        set_tip(self, f"Server: {name}. Show that of another computer")
+
+    def _forget(self) -> None:
+        chosen = self._preferences.server_to_show()
+        self._preferences.keep_servers([one for one in self._preferences.servers if one != chosen])
+        self.wanted.emit(None)
+
+
+def _title(server: RemoteServer | None) -> str:
+    return THIS_COMPUTER if server is None else plain(server.host)
+
+
+class AddServerDialog(FittingDialog):
+    """Asks how `ssh` reaches a server; passwords are none of its questions.
+
+    Signals:
+        added: With the `RemoteServer`.
+    """
+
+    added = Signal(object)
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setObjectName("addServerDialog")
+        self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        self.setWindowTitle("Connect to my server")
+        self.host = QLineEdit(self)
+        self.host.setPlaceholderText("name, user@name, or ssh://user@name:port")
+        self.command = QLineEdit(RemoteServer.command, self)
+        form = QFormLayout()
+        form.addRow("&Host, as ssh knows it", self.host)
+        form.addRow("Co&mmand of SoulsGUI there", self.command)
+        about = muted(
+            wrapped(
+                "This window logs in there with the ssh of this computer, by your key or agent, and shows "
+                "that server as if it ran here. You are asked for no password, and nothing secret is saved. "
+                "A server must run there: soulsgui serve --idle",
+                self,
+            )
+        )
+        self.wrong = wrapped("", self, "bad")
+        self.wrong.hide()
+        self.connect_it = QPushButton("&Connect", self)
+        make_primary(self.connect_it)
+        self.connect_it.setDefault(True)
+        self.connect_it.clicked.connect(self._connect)
+        cancel = QPushButton("C&ancel", self)
+        cancel.setAutoDefault(False)
+        cancel.clicked.connect(self.reject)
+        column(form, about, self.wrong, row(None, self.connect_it, cancel), on=self, gap_px=12)
+        self.setMinimumWidth(self.fontMetrics().averageCharWidth() * _CHARACTERS)
+
+    def _connect(self) -> None:
+        try:
+            server = RemoteServer(
+                self.host.text().strip(), self.command.text().strip() or RemoteServer.command
+            )
+        except UsageError as error:
+            self.wrong.setText(str(error))
+            self.wrong.show()
+            return
+        self.accept()
+        self.added.emit(server)

@@ -1,0 +1,292 @@
+"""A server of another computer, reached by `ssh`: here by one that runs and forwards on this machine."""
+
+import asyncio
+import json
+import os
+import shlex
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+from PySide6.QtWidgets import QApplication
+
+from soulsgui.config.paths import Folders
+from soulsgui.errors import UsageError
+from soulsgui.gui.config.page import ConfigPage
+from soulsgui.gui.feed import Feed
+from soulsgui.gui.loop import Tasks
+from soulsgui.gui.models.connection import ConnectionState, RemoteServer
+from soulsgui.gui.preferences import Preferences
+from soulsgui.gui.shell import remote
+from soulsgui.gui.shell.connection import Connector
+from soulsgui.gui.shell.remote import SshRefusedError, error_of
+from soulsgui.gui.shell.servers import AddServerDialog
+from soulsgui.gui.shell.window import MainWindow
+from soulsgui.gui.theme import Theme
+from soulsgui.gui.widgets.empty_state import EmptyState
+from soulsgui.wire.control import RunStatus, Status
+from tests.end_to_end.server import RunningServer
+from tests.faults.waiting import LIMIT_S
+from tests.gui.fake_feed import FakeFeed
+from tests.gui.reading import part_of
+from tests.gui.shell import fake_ssh
+from tests.gui.shell.conftest import Make, folders_below
+from tests.gui.shell.driving import close_messages, fail_loudly, finish, until
+from tests.gui.shell.stub_pages import StubPage
+
+pytestmark = pytest.mark.processes
+S = ConnectionState
+HOST = "me@lab"
+REFUSED = {
+    "nowhere": (255, "ssh: Could not resolve hostname nowhere: Name or service not known"),
+    "locked": (255, "me@locked: Permission denied (publickey,password)."),
+    "unknown": (255, "No ED25519 host key is known for unknown.\nHost key verification failed."),
+    "changed": (255, "@ WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED! @\nHost key verification failed."),
+    "bare": (127, "sh: 1: soulsgui: not found"),
+}
+
+
+class Ssh:
+    """What stands in the place of `ssh` on the PATH, and what was asked of it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        folder.mkdir()
+        line = shlex.join([sys.executable, fake_ssh.__file__, str(folder)])
+        self.write("ssh", f'exec {line} "$@"')
+
+    def write(self, name: str, line: str) -> Path:
+        path = self.folder / name
+        path.write_text(f"#!/bin/sh\n{line}\n")
+        path.chmod(0o755)
+        return path
+
+    def fail(self, fails: dict[str, tuple[int, str]]) -> None:
+        (self.folder / "fails.json").write_text(json.dumps(fails))
+
+    @property
+    def calls(self) -> list[list[str]]:
+        told = self.folder / "calls.jsonl"
+        return [json.loads(line) for line in told.read_text().splitlines()] if told.exists() else []
+
+    def tunnels(self) -> list[psutil.Process]:
+        return [one for one in psutil.Process().children() if "-L" in one.cmdline()]
+
+
+@pytest.fixture
+def ssh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ssh:
+    # Far less than what a busy machine may take.
+    monkeypatch.setattr(remote, "_LIMIT_S", LIMIT_S)
+    made = Ssh(tmp_path / "bin")
+    monkeypatch.setenv("PATH", f"{made.folder}{os.pathsep}{os.environ['PATH']}")
+    return made
+
+
+class Far:
+    """A window with a home of its own, in which no server has ever been."""
+
+    def __init__(self, qapp: QApplication, theme: Theme, folders: Folders) -> None:
+        self.qapp, self.folders = qapp, folders
+        self.tasks, self.feed = Tasks(fail_loudly), Feed()
+        self.window = MainWindow(self.feed, theme, Preferences(folders))
+        connector = Connector(self.feed, folders, "this-pc", self.tasks, may_start=False)
+        self.window.server_wanted.connect(connector.show_server)
+        self.window.retry_wanted.connect(connector.try_now)
+        self.window.first_shown.connect(connector.open)
+        self.window.show()
+        self.until(lambda: self.feed.connection.state is S.WELCOME, "no server is here")
+
+    def until(self, done: Callable[[], object], what: str) -> None:
+        until(self.qapp, done, f"{what}; {self.feed.connection}")
+
+    def add(self, host: str, command: str = "") -> AddServerDialog:
+        self.window.toolbar.servers.add_wanted.emit()
+        dialog = self.window.findChildren(AddServerDialog)[-1]
+        dialog.host.setText(host)
+        dialog.command.setText(command)
+        dialog.connect_it.click()
+        return dialog
+
+    def close(self) -> None:
+        finish(self.qapp, self.tasks)
+        close_messages(self.window.messages)
+        self.window.hide()
+        self.window.deleteLater()
+
+
+@pytest.fixture
+def far(
+    qapp: QApplication, qt_loop: asyncio.AbstractEventLoop, theme: Theme, tmp_path: Path
+) -> Iterator[Far]:
+    made = Far(qapp, theme, folders_below(tmp_path / "home"))
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def command(ssh: Ssh, server: RunningServer) -> str:
+    """How the server's SoulsGUI is called there."""
+    places = ["--config-dir", str(server.folder / "config"), "--data-dir", str(server.folder / "data")]
+    return str(ssh.write("soulsgui", f'exec {shlex.join([sys.executable, "-m", "soulsgui", *places])} "$@"'))
+
+
+def test_a_window_without_any_server_file_sees_and_changes_a_server_of_another_computer(
+    far: Far, ssh: Ssh, server: RunningServer, command: str
+) -> None:
+    far.add(HOST, command)
+    far.until(lambda: far.feed.connection.live, "connected")
+    ask, tunnel = ssh.calls[:2]
+    assert ask[ask.index("--") :] == ["--", HOST, command, "control", "--json"]
+    assert tunnel[-3:] == [tunnel[tunnel.index("-L") + 1], "--", HOST]
+    for words in (ask, tunnel):
+        assert "BatchMode=yes" in words
+
+    window = far.window
+    for name in window.navigation.names:
+        window.show_page(name)
+        page = window.pages.made(name)
+        assert page is not None
+        assert not isinstance(page, EmptyState), name
+        assert page.isVisible()
+    window.show_page("config")
+    config = window.pages.made("config")
+    assert isinstance(config, ConfigPage)
+    far.until(lambda: config.views.filled, "the file of that server")
+    config.views.text.setPlainText("ppo:\n  n_steps: 48\n")
+    file = server.folder / "config" / "config.yaml"
+
+    def saved() -> bool:
+        # Again where a slow machine has lost the connection meanwhile.
+        if config.head.save.isEnabled():
+            config.head.save.click()
+        return file.exists() and "n_steps: 48" in file.read_text()
+
+    far.until(saved, "it is saved there")
+    far.until(lambda: far.feed.connection.live, "connected")
+    token = json.loads((server.data / "server" / "control.json").read_text())["token"]
+    window.remember()
+    left = [path for path in far.folders.config.parent.rglob("*") if path.is_file()]
+    assert {path.name for path in left} == {"window.ini"}, "nothing of a server is written here"
+    assert all(token not in path.read_text() for path in left)
+    assert Preferences(far.folders).servers == [RemoteServer(HOST, command)]
+
+    (before,), asked = ssh.tunnels(), len(ssh.calls)
+    before.kill()
+    far.until(lambda: far.feed.connection.state is S.RECONNECTING, "that the tunnel is gone is noticed")
+    far.until(lambda: far.feed.connection.live, "there is another one")
+    (after,) = ssh.tunnels()
+    assert after.pid != before.pid
+    assert len(ssh.calls) >= asked + 2, "each connection asks anew"
+
+    window.show_server(None)
+    far.until(lambda: far.feed.connection.state is S.WELCOME, "back at this computer")
+    assert not ssh.tunnels()
+    assert far.feed.hello is None
+    assert window.toolbar.servers.accessibleName() == "Server: This computer"
+
+
+def test_the_tunnel_ends_with_the_window(far: Far, ssh: Ssh, server: RunningServer) -> None:
+    # What `soulsgui control --json` says, in less time.
+    control = server.data / "server" / "control.json"
+    far.add(HOST, str(ssh.write("soulsgui", f"cat {shlex.quote(str(control))}")))
+    far.until(lambda: far.feed.connection.live, "connected")
+    assert ssh.tunnels()
+    finish(far.qapp, far.tasks)
+    assert not ssh.tunnels()
+
+
+@pytest.mark.parametrize("host", REFUSED)
+def test_why_there_is_no_way_is_told_and_tried_again_on_request_alone(far: Far, ssh: Ssh, host: str) -> None:
+    ssh.fail(REFUSED)
+    far.add(host)
+    far.until(lambda: far.feed.connection.state is S.SSH_REFUSED, "it is told")
+    expected = error_of(RemoteServer(host), *REFUSED[host])
+    assert isinstance(expected, SshRefusedError)
+    assert far.feed.connection.detail == f"{expected.message} {expected.remedy}"
+    assert len(ssh.calls) == 1
+    far.window.retry_wanted.emit()
+    far.until(lambda: len(ssh.calls) == 2, "tried once more")
+
+
+def test_what_may_pass_by_itself_is_tried_again(far: Far, ssh: Ssh) -> None:
+    ssh.fail({"lab": (255, "ssh: connect to host lab port 22: Connection refused")})
+    far.add("lab")
+    far.until(lambda: len(ssh.calls) > 1, "another try")
+    assert far.feed.connection.state is S.CONNECTING
+    ssh.fail({"lab": (3, "No runner runs for this data folder (/d is missing).\nStart one: soulsgui serve")})
+    far.until(lambda: "No server runs at lab: No runner" in far.feed.connection.detail, "why")
+
+
+def test_what_answers_as_something_else_is_refused(far: Far, ssh: Ssh) -> None:
+    for command in ("echo", "yes #", 'echo {"port":70000,"token":"t","server_id":"s","pid":1}'):
+        far.add("lab", command)
+        far.until(lambda: far.feed.connection.state is S.SSH_REFUSED, command)
+        assert "is not how SoulsGUI answers" in far.feed.connection.detail
+        far.window.show_server(None)
+        far.until(lambda: far.feed.connection.state is S.WELCOME, "back")
+
+
+@pytest.mark.parametrize("host", ["", "-oProxyCommand=touch x", "two words", "a\nb", "\x1b[2J", "h" * 600])
+def test_what_ssh_would_take_for_something_else_is_no_host(far: Far, host: str) -> None:
+    with pytest.raises(UsageError):
+        RemoteServer(host)
+    with pytest.raises(UsageError):
+        RemoteServer("lab", host.replace(" ", "\n") if host == "two words" else host)
+    dialog = far.add(host)
+    assert dialog.isVisible()
+    assert part_of(far.window, AddServerDialog).wrong.text()
+    dialog.reject()
+
+
+def test_saved_servers_that_were_damaged_count_as_none(folders: Folders) -> None:
+    preferences = Preferences(folders)
+    preferences.keep_servers([RemoteServer("lab"), RemoteServer("den", "/opt/soulsgui")])
+    assert [server.host for server in preferences.servers] == ["lab", "den"]
+    for damaged in ("x", "[1]", '[["-oX", "soulsgui"]]', '{"a": 1}', "null"):
+        preferences.settings.setValue("servers/saved", damaged)
+        assert preferences.servers == []
+
+
+def test_a_saved_server_is_chosen_from_the_toolbar_and_forgotten(
+    make: Make, folders: Folders, fake: FakeFeed, stubs: None
+) -> None:
+    window, wanted = make("overview"), []
+    window.server_wanted.connect(wanted.append)
+    selector = window.toolbar.servers
+
+    def choose(words: str) -> None:
+        selector.menu().aboutToShow.emit()
+        (action,) = (one for one in selector.menu().actions() if one.text().replace("&", "") == words)
+        action.trigger()
+
+    window.open_add_server()
+    dialog = part_of(window, AddServerDialog)
+    dialog.host.setText("lab")
+    dialog.connect_it.click()
+    lab = RemoteServer("lab")
+    page = window.pages.made("overview")
+    assert isinstance(page, StubPage)
+    page.unsaved = True
+    choose("This computer")
+    assert wanted == [lab], "unsaved changes are asked about"
+    page.asked[0](False)
+    assert (wanted, selector.accessibleName()) == ([lab], "Server: lab")
+    page.unsaved = False
+    choose("This computer")
+    choose("lab")
+    choose("Forget this server")
+    assert wanted == [lab, None, lab, None]
+    assert (Preferences(folders).servers, selector.accessibleName()) == ([], "Server: This computer")
+
+
+def test_pages_are_made_anew_for_another_server(make: Make, fake: FakeFeed, stubs: None) -> None:
+    window = make("overview")
+    fake.take_snapshot(Status(run=RunStatus(id="r1", name="old", state="running")))
+    before = window.pages.made("overview")
+    fake.forget(remote=True)
+    assert fake.status.run.id == ""
+    after = window.pages.made("overview")
+    assert after is not before
+    assert window.pages.page is after
