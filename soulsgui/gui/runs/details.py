@@ -64,6 +64,7 @@ class EventsTab(QWidget):
         self.table.sort_by(self.model.column_number("time"), downwards=True)
         self.table.selectionModel().currentRowChanged.connect(self._show_chosen)
         self.table.row_opened.connect(lambda _: self._show_log())
+        self.table.offer(lambda: [self.log])
         self._empty = EmptyState("bell", "", "", parent=self)
         self._stack = QStackedLayout()
         self._stack.addWidget(self.table)

@@ -126,9 +126,7 @@ def test_a_run_goes_into_the_queue_and_with_several_seeds_as_an_experiment(
 def test_nothing_waits_where_nothing_goes_on_and_a_checkpoint_brings_its_own_settings(
     qtbot: QtBot, feed: FakeFeed
 ) -> None:
-    of_run = ConfigValues.model_validate(
-        CONFIG.model_dump() | {"run": {"env.id": "Pong", "clients.local": 5}}
-    )
+    of_run = CONFIG | {"run": {"env.id": "Pong", "clients.local": 5}}
     feed.answers["config.get"] = lambda params: of_run if params == {"run": "r1"} else CONFIG
     dialog = new_run(qtbot, feed, checkpoint="r1/history/8")
     assert dialog.queue.isHidden()
