@@ -13,6 +13,7 @@ from soulsgui.gui.config.page import ConfigDialog, ConfigPage
 from soulsgui.gui.logs.page import LogsPage
 from soulsgui.gui.models.connection import Connection, ConnectionState
 from soulsgui.gui.overview.page import OverviewPage
+from soulsgui.gui.plots.page import PlotsPage
 from soulsgui.gui.runs.details import EventsTab
 from soulsgui.gui.runs.page import RunsPage
 from soulsgui.gui.welcome.page import WelcomePage
@@ -35,7 +36,7 @@ def words_on(page: QWidget) -> str:
     return "\n".join([*labels, *panes])
 
 
-@pytest.mark.parametrize("make", [ClientsPage, LogsPage, OverviewPage, RunsPage])
+@pytest.mark.parametrize("make", [ClientsPage, LogsPage, OverviewPage, PlotsPage, RunsPage])
 def test_while_connecting_a_page_says_so(qtbot: QtBot, fake: FakeFeed, shell: FakeShell, make: Make) -> None:
     fake.connection = Connection(ConnectionState.CONNECTING, "my-server")
     page = shown(qtbot, make(fake, shell))
@@ -46,6 +47,7 @@ def test_while_connecting_a_page_says_so(qtbot: QtBot, fake: FakeFeed, shell: Fa
 
 LOGS, LINES = "history.logs", {"lines": [], "first": 1}
 READS: dict[Make, tuple[str, dict[str, object] | None, str, str]] = {
+    PlotsPage: ("runs.list", {"runs": []}, "Reading the list of runs …", "No run yet"),
     RunsPage: ("runs.list", {"runs": []}, "Reading the list of runs …", "No run yet"),
     ConfigPage: ("config.get", None, "Reading the configuration …", ""),
     LogsPage: (LOGS, LINES, "Reading …", "Nothing was written yet."),
@@ -67,7 +69,7 @@ def test_a_page_says_what_it_waits_for(qtbot: QtBot, fake: FakeFeed, shell: Fake
         assert reading not in words_on(page)
 
 
-@pytest.mark.parametrize("make", [ConfigPage, LogsPage, RunsPage])
+@pytest.mark.parametrize("make", [ConfigPage, LogsPage, PlotsPage, RunsPage])
 def test_a_hidden_page_asks_nothing(qtbot: QtBot, fake: FakeFeed, shell: FakeShell, make: Make) -> None:
     qtbot.addWidget(make(fake, shell))
     fake.change_run(RunStatus(id="r2", state="running"))
@@ -81,7 +83,7 @@ def new_run(feed: FakeFeed, shell: FakeShell) -> NewRunDialog:
 
 
 @pytest.mark.parametrize(
-    "make", [ConfigDialog, ConfigPage, LogsPage, OverviewPage, RunsPage, WelcomePage, new_run]
+    "make", [ConfigDialog, ConfigPage, LogsPage, OverviewPage, PlotsPage, RunsPage, WelcomePage, new_run]
 )
 def test_what_is_gone_hears_nothing_of_the_feed(fake: FakeFeed, shell: FakeShell, make: Make) -> None:
     page = make(fake, shell)

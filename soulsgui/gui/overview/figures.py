@@ -20,6 +20,7 @@ _HEAD_CHARACTERS = 18
 _NAME_CHARACTERS = 40
 _NAMED = 2
 _MARGIN_PX = 4
+_LEFT = "How long it takes to its goal if it goes on as at present: a guess"
 _LAG = "Updates between the weights that samples were made with and the newest ones"
 
 
@@ -34,8 +35,8 @@ class Figure:
     tone: Tone = Tone.TEXT
 
 
-def figures(run: RunStatus, live: bool = True) -> list[Figure]:
-    """Return the key figures of a run, the most important ones first."""
+def figures(run: RunStatus, live: bool = True, left_s: float | None = None) -> list[Figure]:
+    """Return the key figures of a run, the most important ones first; `left_s` is how long it still takes."""
     goal = None if run.goal_env_steps is None else text.compact(run.goal_env_steps)
     steps_rate = text.compact(run.env_steps_per_s) if run.env_steps_per_s else text.NOTHING
     rate = text.rate(run.updates_per_s, "updates")
@@ -49,6 +50,8 @@ def figures(run: RunStatus, live: bool = True) -> list[Figure]:
         Figure("time", "Time", text.duration(run.seconds), "How long it trained, over all attempts"),
         _checkpoint(run, live),
     ]
+    if left_s is not None and live:
+        found.insert(-1, Figure("left", "Goal in", f"≈ {text.duration(left_s)}", _LEFT))
     return found + _losses(run)
 
 
@@ -229,6 +232,11 @@ class FiguresRow(QWidget):
         self._boxes: dict[str, _FigureBox] = {}
         self._known: RunStatus | None = None
         self._note = ""
+        self._left_s: float | None = None
+
+    def show_left(self, left_s: float | None) -> None:
+        """Say how long the run still takes to its goal; None while nobody can tell."""
+        self._left_s = left_s
 
     def show_note(self, note: str) -> None:
         """Say something beside the state; empty for nothing."""
@@ -241,7 +249,7 @@ class FiguresRow(QWidget):
         self._known = run
         self._head.state.show_look(run_look(run.state), state_words(run, self._note))
         self._head.run.setText(run_words(run))
-        found = figures(run, self.isEnabled())
+        found = figures(run, self.isEnabled(), self._left_s)
         for gone in self._boxes.keys() - {figure.name for figure in found}:
             box = self._boxes.pop(gone)
             box.hide()

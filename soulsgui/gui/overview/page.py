@@ -4,13 +4,11 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from PySide6.QtCore import Qt, QTimer, Signal
+from PySide6.QtCore import QSettings, Qt, QTimer, Signal
 from PySide6.QtGui import QHideEvent, QShowEvent
 from PySide6.QtWidgets import (
-    QHBoxLayout,
     QSplitter,
     QStackedWidget,
-    QVBoxLayout,
     QWidget,
 )
 
@@ -22,25 +20,28 @@ from soulsgui.gui.models.connection import Connection, why_not
 from soulsgui.gui.overview.end import EndStrip
 from soulsgui.gui.overview.figures import FiguresRow, round_words
 from soulsgui.gui.overview.nearest import nearest
+from soulsgui.gui.overview.pace import bottleneck_words, seconds_left
 from soulsgui.gui.overview.plot import PlotSection
 from soulsgui.gui.overview.services import ServiceRow
 from soulsgui.gui.shell import Action, Shell, notify_problem
-from soulsgui.gui.shell.pages import OVERVIEW
+from soulsgui.gui.shell.pages import OVERVIEW, PLOTS
 from soulsgui.gui.states import run_is_active
-from soulsgui.gui.widgets.boxes import row
+from soulsgui.gui.widgets.boxes import NO_MARGINS, column, row
 from soulsgui.gui.widgets.empty_state import EmptyState
 from soulsgui.gui.widgets.fitting_button import FittingButton
+from soulsgui.gui.widgets.labels import ElidedLabel, muted
 from soulsgui.gui.widgets.log_pane import LogPane
 from soulsgui.wire.control import NEWEST, ApiError, CheckpointInfo, ClientStatus, LogLine
 
 _LINES = 100
+_NO_LIMIT = 16_777_215  # of Qt, for the height of a widget
 
 if TYPE_CHECKING:
     from soulsgui.gui.plotting.plot import Plot
 
 
 class LastLines(QWidget):
-    """What the services wrote last, live.
+    """What the services wrote last, live: the newest line, and the others when the user wants them.
 
     Signals:
         problem: The lines can't be had; with the `ApiError`.
@@ -48,26 +49,58 @@ class LastLines(QWidget):
 
     problem = Signal(object)
 
-    def __init__(self, feed: Feed, parent: QWidget | None = None) -> None:
+    def __init__(self, feed: Feed, settings: QSettings, parent: QWidget | None = None) -> None:
         super().__init__(parent)
+        self._settings = settings
         self.pane = LogPane(self, with_controls=False)
         self.pane.setObjectName("overviewLog")
+        self.newest = muted(ElidedLabel("", self))
+        self.unfold = FittingButton("Last log lines", "arrow-right", self)
+        self.unfold.setCheckable(True)
+        self.unfold.setProperty("role", "flat")
+        self.unfold.show_icon_only(True)
         self.open_logs = FittingButton("All logs", "log", self)
         self.open_logs.show_icon_only(True)
-        row = QHBoxLayout(self)
-        row.setContentsMargins(0, 0, 0, 0)
-        row.setSpacing(6)
-        row.addWidget(self.pane, 1)
-        row.addWidget(self.open_logs, 0, Qt.AlignmentFlag.AlignTop)
+        column(
+            row(self.unfold, (self.newest, 1), self.open_logs, gap_px=6),
+            (self.pane, 1),
+            on=self,
+            margins=NO_MARGINS,
+            gap_px=4,
+        )
+        self.unfold.toggled.connect(self._fold)
+        self.unfold.setChecked(str(settings.value("overview/log")) == "open")
+        self._fold()
         self._reader = LogReader(feed, self, of_run=False)
         self._reader.newest.connect(self._replace)
-        self._reader.live.connect(self.pane.add)
+        self._reader.live.connect(self._add)
         self._reader.failed.connect(self._failed)
         self.renew()
 
+    def _fold(self) -> None:
+        """Show all of them, or the newest alone."""
+        opened = self.unfold.isChecked()
+        self._settings.setValue("overview/log", "open" if opened else "folded")
+        self.unfold.say("Last log lines", "arrow-down" if opened else "arrow-right")
+        self.pane.setVisible(opened)
+        self.setMaximumHeight(_NO_LIMIT if opened else self.minimumSizeHint().height())
+
+    def _say_empty(self, words: str) -> None:
+        self.pane.show_empty_text(words)
+        self.newest.setText(words)
+
+    def _add(self, lines: list[LogLine]) -> None:
+        self.pane.add(lines)
+        self._show_newest(lines)
+
+    def _show_newest(self, lines: list[LogLine]) -> None:
+        if lines:
+            newest = lines[-1]
+            self.newest.setText(f"{newest.service}: {newest.text}" if newest.service else newest.text)
+
     def renew(self) -> None:
         """Ask for the newest lines."""
-        self.pane.show_empty_text("Reading the last lines …")
+        self._say_empty("Reading the last lines …")
         self._reader.read(LogPlace(), _LINES)
 
     def show_connection(self, connection: Connection) -> None:
@@ -77,11 +110,12 @@ class LastLines(QWidget):
 
     def _replace(self, lines: list[LogLine]) -> None:
         self.pane.replace(lines)
-        self.pane.show_empty_text("What the services write appears here.")
+        self._say_empty("What the services write appears here.")
+        self._show_newest(lines)
 
     def _failed(self, error: ApiError) -> None:
         self.problem.emit(error)
-        self.pane.show_empty_text("What the services write appears here.")
+        self._say_empty("What the services write appears here.")
 
 
 _TICK_MS = 1000
@@ -111,7 +145,8 @@ class OverviewPage(QWidget):
         self.watch.explain("The weights that are trained at this moment play, and you see how")
         self.plot = PlotSection(feed, shell.settings(), self)
         self.clients = ClientsSection(feed, self)
-        self.log = LastLines(feed, self)
+        self.bottleneck = muted(ElidedLabel("", self))
+        self.log = LastLines(feed, shell.settings(), self)
         self.landing = self.plot.host
         self._clicked = 0.0  # where the curve was, along x
         self._build()
@@ -124,29 +159,21 @@ class OverviewPage(QWidget):
         self.empty = EmptyState("page-plots", "", "", "New run…", "play", self)
         self.empty.acted.connect(lambda: self._shell.open_new_run())
         self._run_part = QWidget(self)
-        inner = QVBoxLayout(self._run_part)
-        inner.setContentsMargins(0, 0, 0, 0)
-        inner.setSpacing(6)
-        inner.addWidget(self.end)
-        inner.addLayout(row((self.figures, 1), (self.watch, Qt.AlignmentFlag.AlignTop)))
-        inner.addWidget(self.plot, 1)
+        figures = row((self.figures, 1), (self.watch, Qt.AlignmentFlag.AlignTop))
+        column(self.end, figures, (self.plot, 1), on=self._run_part, margins=NO_MARGINS, gap_px=6)
         self._stack = QStackedWidget(self)
         self._stack.addWidget(self._run_part)
         self._stack.addWidget(self.empty)
+        below = QWidget(self)
+        column((self.clients, 1), self.bottleneck, on=below, margins=NO_MARGINS, gap_px=4)
         self._splitter = QSplitter(Qt.Orientation.Vertical, self)
         self._splitter.setObjectName("overviewSplitter")
-        for place, (part, share) in enumerate(
-            zip((self._stack, self.clients, self.log), _SHARES, strict=True)
-        ):
+        for place, (part, share) in enumerate(zip((self._stack, below, self.log), _SHARES, strict=True)):
             self._splitter.addWidget(part)
             self._splitter.setStretchFactor(place, share)
         self._splitter.setSizes([100 * share for share in _SHARES])
         self._splitter.setCollapsible(0, False)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(12, 10, 12, 8)
-        column.setSpacing(8)
-        column.addWidget(self.services)
-        column.addWidget(self._splitter, 1)
+        column(self.services, (self._splitter, 1), on=self, margins=(12, 10, 12, 8), gap_px=8)
 
     def _connect(self) -> None:
         feed = self._feed
@@ -157,6 +184,7 @@ class OverviewPage(QWidget):
         feed.services_changed.connect(self._show_services)
         feed.clients_changed.connect(self._clients_changed)
         feed.connection_changed.connect(self._show_connection)
+        self.plot.all_asked.connect(lambda metric, run: self._shell.show_page(PLOTS, metric=metric, run=run))
         for part in (self.services.signals, self.plot, self.clients, self.log):
             part.problem.connect(self._tell)
         for log_asked in (self.services.signals.log_asked, self.end.log_asked):
@@ -178,6 +206,8 @@ class OverviewPage(QWidget):
 
     def _note_rounds(self) -> None:
         status = self._feed.status
+        self.bottleneck.setText(bottleneck_words(status.run, status.clients))
+        self.figures.show_left(seconds_left(status.run, self.plot.seconds_to_goal()))
         self.figures.show_note(round_words(status.run, status.clients))
 
     def _open_log(self, service: str) -> None:

@@ -8,12 +8,14 @@ from PySide6.QtWidgets import QComboBox, QVBoxLayout, QWidget
 
 from soulsgui.gui.feed import Call, Feed, Fetch
 from soulsgui.gui.overview.figures import goal_words
+from soulsgui.gui.overview.pace import seconds_to
 from soulsgui.gui.plotting.controls import MEAN_RETURN, CurveControls, metric_order, metric_title
 from soulsgui.gui.plotting.marks import RunMarks
 from soulsgui.gui.plotting.rows import RETURN
 from soulsgui.gui.plotting.view import CurvesView
 from soulsgui.gui.shell.pages import OVERVIEW
 from soulsgui.gui.states import run_is_active
+from soulsgui.gui.widgets.fitting_button import FittingButton
 from soulsgui.gui.widgets.inputs import leave_wheel_to_page
 from soulsgui.wire.control import CheckpointInfo, RunStatus
 from soulsgui.wire.messages.metrics import (
@@ -52,6 +54,9 @@ class PlotControls(CurveControls):
         self.metric_box.setAccessibleName("Metric")
         leave_wheel_to_page(self.metric_box)
         self.row.insert_widget(0, self.metric_box)
+        self.all = FittingButton("Plots", "page-plots", self)
+        self.all.explain("Show this metric on the page of plots, beside other runs and metrics")
+        self.row.addWidget(self.all)
         self.offer(())
         self.metric_box.activated.connect(self._choose_metric)
 
@@ -90,9 +95,11 @@ class PlotSection(QWidget):
 
     Signals:
         problem: The curve can't be had; with the `ApiError`.
+        all_asked: The metric is to be seen beside others; with its name and the run.
     """
 
     problem = Signal(object)
+    all_asked = Signal(str, str)
 
     def __init__(self, feed: Feed, settings: QSettings, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -116,6 +123,7 @@ class PlotSection(QWidget):
 
     def _connect(self) -> None:
         self.controls.metric_chosen.connect(self._show_metric)
+        self.controls.all.clicked.connect(lambda: self.all_asked.emit(self.controls.wanted, self._run.id))
         self.controls.axis_chosen.connect(self.view.show_along)
         self.controls.smoothed.connect(self.view.smooth_with)
         self.view.replaced.connect(self._show_series)
@@ -145,6 +153,13 @@ class PlotSection(QWidget):
             self._show_goal()
         if (run.id, run.state) != (old.id, old.state):
             self._show_empty_text()
+
+    def seconds_to_goal(self) -> float | None:
+        """Return how long the curve takes to the goal of the run, None where it shows none."""
+        goal = self._run.goal_return
+        if goal is None or self.curve.series.metric not in goal_metrics(self._run):
+            return None
+        return seconds_to(goal, *self.curve.series.newest_attempt())
 
     def renew(self) -> None:
         """What came live may have gaps: ask for curve and checkpoints again."""

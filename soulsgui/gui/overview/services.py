@@ -17,7 +17,7 @@ from soulsgui.gui.widgets.ask import AskingButton
 from soulsgui.gui.widgets.command_button import CommandButton, Words
 from soulsgui.gui.widgets.fitting_button import FittingButton
 from soulsgui.gui.widgets.flow_layout import FlowLayout
-from soulsgui.gui.widgets.labels import Heading, IconLabel, Label, set_property, set_tip
+from soulsgui.gui.widgets.labels import ElidedLabel, Heading, IconLabel, Label, set_property, set_tip
 from soulsgui.wire.control import ServiceStatus, Status
 
 _WAITS_TIP = "Part of the time in which the trainer waits for samples, or samples for the trainer"
@@ -149,8 +149,15 @@ class CardSignals(QObject):
     problem = Signal(object)
 
 
+# In these, one line says enough.
+_WELL = (Tone.GOOD, Tone.BUSY, Tone.PAUSED)
+
+
 class _Card(QFrame):
-    """State, numbers, how it ended, and buttons, whose words stand in their tooltips."""
+    """State, numbers, how it ended, and buttons, whose words stand in their tooltips.
+
+    One line while all is well; open when it is not, or when the user wants that.
+    """
 
     def __init__(
         self,
@@ -179,31 +186,52 @@ class _Card(QFrame):
             label.setWordWrap(True)
         for label in (self._facts, self._usage):
             label.setProperty("weight", "muted")
-        head = QHBoxLayout()
-        head.setSpacing(6)
-        head.addWidget(self._mark)
-        head.addWidget(self._title, 1)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(_MARGIN_PX, 9, _MARGIN_PX, 9)
-        column.setSpacing(3)
-        column.addLayout(head)
+        self._brief = ElidedLabel("", self)
+        self.details = FittingButton("Details", "arrow-right", self)
+        self.details.setProperty("role", "flat")
+        self.details.setCheckable(True)
+        self.details.show_icon_only(True)
+        self.details.toggled.connect(self._fold)
+        self._head = QHBoxLayout()
+        self._head.setSpacing(4)
+        self._head.addWidget(self._mark)
+        self._head.addWidget(self._title)
+        self._head.addWidget(self._brief, 1)
+        self._body = QWidget(self)
+        inside = QVBoxLayout(self._body)
+        inside.setContentsMargins(0, 0, 0, 0)
+        inside.setSpacing(3)
         for label in self._labels:
-            column.addWidget(label)
-        column.addStretch(1)
-        column.addSpacing(4)
+            inside.addWidget(label)
+        inside.addStretch(1)
+        inside.addSpacing(4)
         self._row = QHBoxLayout()
         self._row.setSpacing(_BUTTON_GAP_PX)
-        column.addLayout(self._row)
+        inside.addLayout(self._row)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(_MARGIN_PX, 5, 6, 5)
+        column.setSpacing(3)
+        column.addLayout(self._head)
+        column.addWidget(self._body, 100)
+        # Beside one that is open, the line stands at the top.
+        column.addStretch(1)
+        self._well = False
         self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Minimum)
 
-    def add_buttons(self, *buttons: FittingButton) -> None:
-        """Take the buttons, and add that of the log."""
+    def add_buttons(self, *buttons: FittingButton, always: Sequence[FittingButton] = ()) -> None:
+        """Take the buttons, and add that of the log; some are always in sight."""
+        for button in always:
+            button.show_icon_only(True)
+            button.setProperty("role", "flat")
+            self._head.addWidget(button)
+        self._head.addWidget(self.details)
         # Made last: the keyboard comes to it last.
         self.log = FittingButton("Log", "log", self)
         self.log.clicked.connect(lambda: self.signals.log_asked.emit(self._speaker))
         for button in (*buttons, self.log):
             button.show_icon_only(True)
             self._row.addWidget(button)
+        for button in (*always, *buttons):
             if isinstance(button, CommandButton):
                 button.problem.connect(self.signals.problem)
         self._row.addStretch(1)
@@ -228,7 +256,7 @@ class _Card(QFrame):
     def connect_commands(self, connected: bool, why_not: str = "") -> None:
         """Allow commands, or not with a reason; what is no longer the present is greyed."""
         self.connected, self.why_not = connected, why_not
-        for widget in (self._mark, self._title, *self._labels):
+        for widget in (self._mark, self._title, self._brief, *self._labels):
             widget.setEnabled(connected)
         self.arrange_buttons()
 
@@ -246,9 +274,28 @@ class _Card(QFrame):
         for label, said in zip(self._labels, (state, facts, usage, words.sentence), strict=True):
             label.setText(said)
             label.setVisible(bool(said))
-        set_property(self._state, "tone", words.look.tone)
+        self._brief.setText(" · ".join(said for said in (state, usage) if said))
+        for label in (self._state, self._brief):
+            set_property(label, "tone", words.look.tone)
+        well = words.look.tone in _WELL
+        if well is not self._well:
+            self._well = well
+            self._fold()
         set_property(self._sentence, "tone", words.tone)
         self.setAccessibleName(f"{words.title}: {words.state}. {words.sentence}")
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it shows more than one line."""
+        return not self._well or self.details.isChecked()
+
+    def _fold(self) -> None:
+        """Show one line, or everything."""
+        self.details.setVisible(self._well)
+        self.details.say("Details", "arrow-down" if self.details.isChecked() else "arrow-right")
+        self._title.setWordWrap(self.is_open)
+        self._brief.setVisible(not self.is_open)
+        self._body.setVisible(self.is_open)
 
     def minimumSizeHint(self) -> QSize:
         """Let it become as narrow as its buttons."""
@@ -325,7 +372,7 @@ class LocalClientsCard(_Card):
         self.each.setCheckable(True)
         self.each.explain("Show the clients one by one")
         self.each.toggled.connect(self.expanded)
-        self.add_buttons(self.fewer, self.more, self.each)
+        self.add_buttons(self.each, always=(self.fewer, self.more))
 
     def _set_count(self, change: int) -> Call:
         return self.send("service.local_clients", {"count": max(len(self._clients) + change, 0)})

@@ -209,7 +209,8 @@ class PlotsPage(QWidget):
 
     def _arrange(self) -> None:
         """Draw what the layout says."""
-        self._stack.setCurrentIndex(1 if self._listed and not self._runs else 0)
+        known = self._runs or (self.shown_runs and not self._listed)
+        self._stack.setCurrentIndex(0 if known else 1)
         self._say_empty()
         self._give_colours()
         self.controls.show_layout(self._layout, named_layouts(self._shell.settings()))

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from PySide6.QtCore import QEvent, Qt, QTimer, Signal
+from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QPushButton, QSizePolicy, QVBoxLayout, QWidget
 
 from soulsgui.gui.icons import dress, make_primary
@@ -157,7 +157,7 @@ class NoticeRow(QFrame):
 class MessageBar(QWidget):
     """The newest messages, one under the other; none takes the keyboard or stops the work.
 
-    Laid over a page, it covers its upper edge and moves nothing.
+    It stands below a page: it covers nothing, and what is read from the top stays where it is.
     """
 
     def __init__(self, parent: QWidget | None = None) -> None:
@@ -165,35 +165,10 @@ class MessageBar(QWidget):
         self.setObjectName("messageBar")
         # Oldest first.
         self.rows: list[NoticeRow] = []
-        self._over: QWidget | None = None
         self._column = QVBoxLayout(self)
         self._column.setContentsMargins(8, 4, 8, 4)
         self._column.setSpacing(4)
         self.hide()
-
-    def lay_over(self, page: QWidget) -> None:
-        """Lie over the upper edge of a widget from now on."""
-        self.setParent(page)
-        self._over = page
-        page.installEventFilter(self)
-
-    def eventFilter(self, watched: object, event: QEvent) -> bool:
-        """Stay as wide as what it lies over."""
-        if watched is self._over and event.type() == QEvent.Type.Resize:
-            self._place()
-        return False
-
-    def event(self, event: QEvent) -> bool:
-        """Stay as high as the messages."""
-        if event.type() == QEvent.Type.LayoutRequest:
-            self._place()
-        return super().event(event)
-
-    def _place(self) -> None:
-        if self._over is not None:
-            width = self._over.width()
-            self.setGeometry(0, 0, width, self._column.totalHeightForWidth(width))
-            self.raise_()
 
     def show_notice(self, notice: Notice) -> None:
         """Show a message; the same one again only counts up."""
@@ -211,7 +186,6 @@ class MessageBar(QWidget):
         if len(self.rows) > _SHOWN:
             self._close(self.rows[0])
         self.show()
-        self._place()
 
     def settle(self, about: str) -> None:
         """Close what was said about something: it holds no longer."""

@@ -77,12 +77,46 @@ def again(qtbot: QtBot, page: OverviewPage, server: FakeFeed, shell: FakeShell) 
 def test_services_have_a_card_that_leads_to_their_log(page: OverviewPage, shell: FakeShell) -> None:
     assert list(page.services.cards) == ["redis", "trainer", "telemetry"]
     assert words_of(page.services.cards["redis"]) == (
-        "Redis\nRunning on port 6379\npid 4121 · 00:01:00\nCPU 0.4 % · 12.0 MB"
+        "Redis\nRunning on port 6379 · CPU 0.4 % · 12.0 MB"
+        "\nRunning on port 6379\npid 4121 · 00:01:00\nCPU 0.4 % · 12.0 MB"
     )
     assert words_of(page.services.clients).startswith("Local clients 2/2\nRunning")
     for log in (page.services.cards["redis"].log, page.services.clients.log, page.log.open_logs):
         log.click()
     assert shell.shown == [("logs", {"service": name}) for name in ("redis", "client-1", "")]
+
+
+def test_a_card_is_one_line_while_all_is_well_and_open_when_it_is_not(
+    qtbot: QtBot, page: OverviewPage, server: FakeFeed
+) -> None:
+    card = page.services.cards["trainer"]
+    line = card.height()
+    assert not card.stop.isVisible()
+    card.details.click()
+    qtbot.waitUntil(lambda: card.stop.isVisible() and card.height() > 2 * line)
+    card.details.click()
+    qtbot.waitUntil(lambda: card.height() == line)
+    server.change_services([service("trainer", "backoff", restart_in_s=8.0, outcome="killed by signal 9")])
+    qtbot.waitUntil(lambda: card.stop.isVisible() and card.height() > 2 * line)
+    assert not card.details.isVisible(), "what is wrong can't be folded away"
+
+
+def test_the_plot_has_the_most_room_and_the_log_is_one_line(
+    qtbot: QtBot, page: OverviewPage, again: Callable[[], OverviewPage]
+) -> None:
+    page.resize(1166, 732)  # what a window of 1280 × 800 leaves
+    made = plot(qtbot, page)
+    qtbot.waitUntil(lambda: made.height() >= 350)
+    assert not page.log.pane.isVisible()
+    page.log.unfold.click()
+    qtbot.waitUntil(page.log.pane.isVisible)
+    assert again().log.unfold.isChecked()
+
+
+def test_the_plot_leads_to_the_page_of_plots(page: OverviewPage, shell: FakeShell) -> None:
+    page.plot.controls.all.click()
+    run = page.plot.curve.series.run_id
+    assert shell.shown == [("plots", {"metric": page.plot.controls.wanted, "run": run})]
 
 
 def test_local_clients_become_more_and_fewer(qtbot: QtBot, page: OverviewPage, server: FakeFeed) -> None:
@@ -426,6 +460,8 @@ def test_the_last_log_lines_go_on_live(qtbot: QtBot, page: OverviewPage, server:
     server.answers["history.logs"] = {"lines": [line(1).model_dump(), line(2).model_dump()], "first": 1}
     page.refresh()
     server.bring_log(line(2), line(3))
+    qtbot.waitUntil(lambda: page.log.newest.text() == "trainer: line 3")
+    page.log.unfold.click()
     qtbot.waitUntil(lambda: "line 3" in page.log.pane.text)
     assert page.log.pane.text.count("line 2") == 1
 
@@ -437,6 +473,7 @@ def test_the_arrangement_is_remembered(page: OverviewPage, again: Callable[[], O
     def shares(shown: OverviewPage) -> list[float]:
         return [size / sum(splitter(shown).sizes()) for size in splitter(shown).sizes()]
 
+    page.log.unfold.click()
     splitter(page).setSizes([330, 220, 100])
     before = shares(page)
     page.hide()
@@ -444,7 +481,7 @@ def test_the_arrangement_is_remembered(page: OverviewPage, again: Callable[[], O
     next_start.resize(page.size())
     next_start.show()
     # The heights of the windows may differ by a few pixels.
-    assert shares(next_start) == pytest.approx(before, abs=0.02)
+    assert shares(next_start) == pytest.approx(before, abs=0.04)
 
 
 def test_a_dimmed_curve_is_drawn_anew_cleanly(qtbot: QtBot, page: OverviewPage, server: FakeFeed) -> None:
@@ -471,7 +508,7 @@ def test_with_large_letters_the_curve_is_high(qtbot: QtBot, page: OverviewPage, 
     page.services.clients.each.setChecked(True)
     both_themes.set_font_scale(150)
     qtbot.waitUntil(lambda: made.minimumSizeHint().height() > 8 * made.fontMetrics().height())
-    area = shown(qtbot, PageArea(page), 1120, 690)
+    area = shown(qtbot, PageArea(page), 1120, 460)
     qtbot.waitUntil(lambda: area.verticalScrollBar().maximum() > 0)
     qtbot.waitUntil(lambda: made.height() >= made.minimumSizeHint().height())
     both_themes.set_font_scale(100)

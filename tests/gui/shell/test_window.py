@@ -821,14 +821,18 @@ def test_with_the_largest_letters_words_give_way(qtbot: QtBot, make: Make, both_
     qtbot.waitUntil(lambda: bool(bar.configure.text() and bar.new_run.text()))
 
 
-def test_a_message_moves_nothing_on_the_page(qtbot: QtBot, make: Make) -> None:
+def test_a_message_covers_nothing_and_moves_nothing_that_is_read_from_the_top(
+    qtbot: QtBot, make: Make
+) -> None:
     window = make("logs")
     page = page_of(window, "logs")
-    before = page.mapTo(window, page.rect().topLeft()), page.size()
+    before = page.mapTo(window, page.rect().topLeft())
     window.notify("error", "It failed.", "Do that.")
     qtbot.waitUntil(lambda: window.messages.height() > 20)
-    assert (page.mapTo(window, page.rect().topLeft()), page.size()) == before
+    assert page.mapTo(window, page.rect().topLeft()) == before
     assert window.messages.isVisible()
+    below = window.messages.mapTo(window, window.messages.rect().topLeft()).y()
+    qtbot.waitUntil(lambda: page.mapTo(window, page.rect().bottomLeft()).y() < below)
     assert window.messages.width() == page.width()
     window.resize(1000, 700)
     assert window.messages.width() == page.width()

@@ -1,0 +1,77 @@
+import numpy as np
+import pytest
+
+from soulsgui.gui.overview.pace import bottleneck_words, gain_of_one_more, seconds_left, seconds_to
+from soulsgui.wire.control import RunStatus
+from tests.states import client
+
+TIMES = np.arange(200.0)
+
+
+def test_a_straight_rise_is_gone_on_with() -> None:
+    assert seconds_to(300.0, TIMES, TIMES) == pytest.approx(300.0 - 199.0)
+    # What was before the newer half does not matter, nor what is no number.
+    bent = np.where(TIMES < 90, 1000.0, TIMES)
+    bent[150] = np.nan
+    assert seconds_to(300.0, TIMES, bent) == pytest.approx(101.0)
+    assert seconds_to(150.0, TIMES, TIMES) == 0.0, "it is there"
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        -TIMES,
+        np.ones(200),
+        np.random.default_rng(0).normal(size=200) * 100 + TIMES * 0.01,
+        TIMES * 1e-9,
+    ],
+    ids=["falls", "flat", "noise", "never"],
+)
+def test_of_a_rise_that_nobody_can_see_nothing_is_said(values: np.ndarray) -> None:
+    assert seconds_to(1000.0, TIMES, values) is None
+
+
+def test_of_few_rows_nothing_is_said() -> None:
+    assert seconds_to(300.0, TIMES[:50], TIMES[:50]) is None
+
+
+def test_the_goal_that_is_nearer_ends_the_run() -> None:
+    run = RunStatus(id="r", state="running", goal_env_steps=1000, env_steps=400, env_steps_per_s=100.0)
+    assert seconds_left(run, None) == 6.0
+    assert seconds_left(run, 4.0) == 4.0
+    assert seconds_left(run.model_copy(update={"state": "stopped"}), 4.0) is None
+    assert seconds_left(RunStatus(id="r", state="running"), None) is None
+
+
+@pytest.mark.parametrize(
+    ("waits", "clients", "in_rounds", "gain"),
+    [
+        (0.5, 2, False, 0.5),  # the trainer could take twice as much, a third client gives half of it
+        (0.2, 1, False, 0.25),  # it could take a quarter more
+        (0.0, 4, False, 0.0),
+        (1.0, 4, False, 0.25),
+        (1.0, 4, True, 0.25),  # learning takes no time
+        (0.0, 4, True, 0.0),  # it takes all of it
+        (0.5, 1, True, 2 / 1.5 - 1),
+    ],
+)
+def test_what_one_more_client_gives(waits: float, clients: int, in_rounds: bool, gain: float) -> None:
+    assert gain_of_one_more(waits, clients, in_rounds) == pytest.approx(gain)
+
+
+def test_the_bottleneck_is_told_in_a_sentence() -> None:
+    run = RunStatus(id="r", state="running", algorithm="dqn", learner_waits=0.5, clients_wait=0.1)
+    two = [client("a"), client("b"), client("c", "lost")]
+    assert bottleneck_words(run, two) == (
+        "The trainer waits for samples 50 % of the time; one more client would give +50 %."
+    )
+    busy = run.model_copy(update={"learner_waits": 0.0, "clients_wait": 0.38})
+    assert bottleneck_words(busy, two) == (
+        "Samples wait for the trainer 38 % of the time; one more client would give nothing."
+    )
+    for silent in (
+        run.model_copy(update={"learner_waits": None}),
+        run.model_copy(update={"state": "paused"}),
+    ):
+        assert bottleneck_words(silent, two) == ""
+    assert bottleneck_words(run, []) == ""
