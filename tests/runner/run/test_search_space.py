@@ -62,6 +62,6 @@ def test_every_mistake_is_told_before_anything_begins() -> None:
 )
 def test_text_of_anybody_makes_no_great_values(bomb: str) -> None:
     begun = time.process_time()
-    with pytest.raises(ConfigError, match="should be a range or a list of choices"):
+    with pytest.raises(ConfigError):
         search_space({"network.hidden_sizes": bomb}, Settings())
     assert time.process_time() - begun < 3.0
