@@ -2,6 +2,7 @@
 
 import json
 import os
+import secrets
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -178,7 +179,7 @@ def plain(arguments: Arguments) -> int:
 
 def save_file(runner: RunnerClient, file_id: str, target: Path) -> None:
     """Write a file that a job made, whole or not at all."""
-    aside = target.with_name(f".{target.name}.new")
+    aside = target.with_name(f".{target.name}.{secrets.token_hex(4)}.new")  # where others write, too
     try:
         with aside.open("wb") as file:
             for chunk in runner.fetch(file_id):

@@ -348,7 +348,8 @@ def _export_run(request: dict[str, str], tell: Callable[[str, float], None]) -> 
 def _import_run(request: dict[str, str], tell: Callable[[str, float], None]) -> dict[str, str]:
     from soulsgui.runner.run.bundle import import_run
 
-    run = import_run(Path(request["source"]), Path(request["runs"]), request["name"], tell)
+    places = Path(request["source"]), Path(request["runs"])
+    run = import_run(*places, request["name"], tell, request["aside"])
     return {"run": str(run.root)}
 
 

@@ -5,11 +5,10 @@ import shlex
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from soulsgui.cli.output import answer
 from soulsgui.cli.parser import Arguments
 from soulsgui.cli.remote import assigned, runner_of
+from soulsgui.config.parsing import read_settings, read_value
 from soulsgui.errors import UsageError
 from soulsgui.runner.status_text import return_words, table
 from soulsgui.wire.control import SweepStatus
@@ -31,13 +30,11 @@ def start(arguments: Arguments) -> int:
 
 
 def _space_of(path: Path) -> dict[str, Any]:
-    try:
-        found = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeError, yaml.YAMLError) as error:
-        raise UsageError(f"{path} can't be read: {error}") from error
-    if not isinstance(found, dict):
-        raise UsageError(f"{path} holds no map of settings.", "Such as: ppo.learning_rate: 0.0001..0.01:log")
-    return {str(key): value for key, value in found.items()}
+    found, why = read_value(read_settings(path)) if path.exists() else (None, "is not there.")
+    if why or not isinstance(found, dict):
+        why = why or "holds no map of settings."
+        raise UsageError(f"{path} {why}", "Such as: ppo.learning_rate: 0.0001..0.01:log")
+    return found
 
 
 def status(arguments: Arguments) -> int:

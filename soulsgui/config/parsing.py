@@ -289,7 +289,7 @@ def parse_assignments(assignments: Sequence[str], source: str = "--set") -> Laye
         elif key not in known:
             problems.append(unknown_key(source, None, key, key, _told(problems, known)))
         else:
-            value, reason = _read_value(text)
+            value, reason = read_value(text)
             # `souls:` alone would be a map, `007` a number, a day a date, and nothing at all a null.
             if known[key].annotation is str and not isinstance(value, str) and reason != _NO_YAML:
                 values[key] = text.strip()
@@ -300,11 +300,12 @@ def parse_assignments(assignments: Sequence[str], source: str = "--set") -> Laye
     return Layer(source, values, problems=tuple(problems))
 
 
-def _read_value(text: str) -> tuple[Any, str]:
-    """Return a value and, where there is none, why."""
+def read_value(text: str) -> tuple[Any, str]:
+    """Return the value of a YAML text of anybody and, where there is none, why."""
     try:
-        # Pure: the parser in C would overflow the stack where values are nested a thousandfold.
-        return plain(YAML(typ="safe", pure=True).load(text)), ""
+        yaml = YAML(typ="rt")
+        yaml.Scanner = _Scanner
+        return plain(yaml.load(text)), ""
     except NotPlainError as error:
         return None, str(error)
     except Exception:  # the parser has no error of its own for much of what can be wrong

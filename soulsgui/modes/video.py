@@ -2,6 +2,7 @@
 
 import io
 import math
+import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from fractions import Fraction
@@ -114,7 +115,7 @@ class Video:
 @contextmanager
 def video(path: Path) -> Iterator[Video]:
     """Make a video, which is there once it is whole; what is there under its name meanwhile is replaced."""
-    aside = path.with_name(f".{path.name}.new")
+    aside = path.with_name(f".{path.name}.{secrets.token_hex(4)}.new")  # where others write, too
     made = Video(aside, path.suffix.lower())
     try:
         try:

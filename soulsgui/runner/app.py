@@ -80,6 +80,7 @@ class Runner(BaseRunner):
         self.base = base
         self.library = Library(folders.runs)
         self.bin = Bin(folders.trash, self.library)
+        self.reaching = asyncio.Lock()  # held by who changes where other computers come in
         self._probe = probe
         self._clients_due = 0.0
         self._failing: set[str] = set()  # the clients whose environments were told to fail
@@ -96,6 +97,7 @@ class Runner(BaseRunner):
         """
         try:
             self._take_folder("A runner", _REMEDY)
+            await asyncio.to_thread(self.library.clear)
             self.alerts = Alerts(self.settings.alerts, self.events)
             self._keep_doing(self.alerts.send_waiting, "alerts")
             self._keep_doing(self._note_resources, "resources", _RESOURCES_LOOK_S)

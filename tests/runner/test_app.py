@@ -5,6 +5,7 @@ import json
 import os
 import socket
 import sys
+import threading
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from soulsgui.errors import EnvironmentCheckError, SoulsGuiError
 from soulsgui.runner import app
 from soulsgui.runner.app import Runner
 from soulsgui.runner.refusal import Refused
-from soulsgui.runner.run import manager
+from soulsgui.runner.run import manager, trash
 from soulsgui.runner.run.services import RunServices
 from soulsgui.runner.run.start import Told
 from soulsgui.runner.server import disk_guard
@@ -431,6 +432,29 @@ async def test_jobs_are_listed_and_a_checkpoint_is_pinned_thrown_away_and_put_ba
     assert runner.status().run.id == ""
     assert (await call(runner, "runs.list", trashed=True))["runs"][0]["name"] == "kept"
     assert (await call(runner, "runs.restore", run="kept"))["id"] == run.run_id
+
+
+async def test_what_is_being_purged_is_not_put_back(runner: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = await begun(runner)
+    await call(runner, "run.stop")
+    await call(runner, "runs.trash", run=run.run_id)
+    purging, go_on, remove = threading.Event(), threading.Event(), trash._remove
+
+    def slowly(folder: Path) -> int:
+        purging.set()
+        go_on.wait(LIMIT_S)
+        return remove(folder)
+
+    monkeypatch.setattr(trash, "_remove", slowly)
+    purge = asyncio.create_task(call(runner, "runs.purge"))
+    await asyncio.to_thread(purging.wait, LIMIT_S)
+    restore = asyncio.create_task(call(runner, "runs.restore", run=run.run_id))
+    await asyncio.wait({restore}, timeout=0.2)
+    go_on.set()
+    await purge
+    with pytest.raises(Refused, match="There is no run"):
+        await restore
+    assert not run.root.exists()
 
 
 async def test_services_are_stopped_and_started_but_not_beyond_the_end_of_the_run(runner: Runner) -> None:

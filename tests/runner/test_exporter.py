@@ -15,6 +15,7 @@ from soulsgui.system import free_port
 from soulsgui.telemetry.sinks.exporter import run_exporter
 from soulsgui.wire.connection import Address
 from soulsgui.wire.control import RunStartParams
+from tests.faults.waiting import LIMIT_S
 from tests.runner.running import new_runner, opened
 
 
@@ -49,6 +50,13 @@ async def test_it_tells_of_server_run_and_clients_and_comes_back(
         assert (await values())["soulsgui_up"] == 1
         assert _ask(port, "/metrics", "evil.example")[0] == 403
         assert _ask(port, "/other")[0] == 404
+        # Who says nothing keeps nobody out.
+        crowd = [await asyncio.open_connection("127.0.0.1", port) for _ in range(130)]
+        async with asyncio.timeout(LIMIT_S):
+            assert await crowd[0][0].read() == b""
+        for _, writer in crowd:
+            writer.close()
+        assert await values()
         pid = runner.supervisor.pid_of("exporter")
         assert pid is not None
         os.kill(pid, signal.SIGKILL)

@@ -112,7 +112,8 @@ async def _invite(
 ) -> control.NewInvitation:
     runner.client_names.check_free(params.client, params.client, runner.roster.ids())
     made = await runner.access.invite(params.client, reissue, runner.control.server_id)
-    await runner.start_gateway()
+    async with runner.reaching:
+        await runner.start_gateway()
     runner.look_at_clients()
     return control.NewInvitation(
         client=made.client,

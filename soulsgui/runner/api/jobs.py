@@ -34,7 +34,8 @@ class Files:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._paths: dict[str, Path] = {}  # the oldest first
+        self._paths: dict[str, Path] = {}
+        self._whole: list[str] = []  # ids of those that nobody writes any more, the oldest first
 
     def clear(self) -> None:
         """Remove what an earlier runner left."""
@@ -42,8 +43,6 @@ class Files:
 
     def new(self, name: str) -> tuple[str, Path]:
         """Return id and path of a file that is to be written."""
-        for oldest in list(self._paths)[: 1 - _KEPT_FILES]:
-            self.remove(oldest)
         file_id = uuid.uuid4().hex
         self._paths[file_id] = path = self._folder / file_id / name
         path.parent.mkdir(parents=True)
@@ -61,7 +60,7 @@ class Files:
         except BaseException:
             self.remove(file_id)
             raise
-        return self.told(file_id)
+        return self.add(file_id)
 
     def get(self, file_id: str) -> Path:
         """Return where a file is; one that is not there (any more) is `Refused`."""
@@ -70,14 +69,19 @@ class Files:
             raise Refused(ErrorCode.NOT_FOUND, "There is no such file (any more).", "Have it made again.")
         return path
 
-    def told(self, file_id: str) -> control.StoredFile:
-        """Return what is told of a file."""
+    def add(self, file_id: str) -> control.StoredFile:
+        """Keep a file that is written, and return what is told of it; the oldest gives way to it."""
         path = self.get(file_id)
+        self._whole.append(file_id)
+        for oldest in self._whole[:-_KEPT_FILES]:
+            self.remove(oldest)
         return control.StoredFile(id=file_id, name=path.name, size_bytes=path.stat().st_size)
 
     def remove(self, file_id: str) -> None:
-        """Remove a file."""
-        shutil.rmtree(self._paths.pop(file_id).parent, ignore_errors=True)
+        """Remove a file, if it is still there."""
+        if (path := self._paths.pop(file_id, None)) is not None:
+            shutil.rmtree(path.parent, ignore_errors=True)
+        self._whole = [one for one in self._whole if one != file_id]
 
 
 class RunningJob:
@@ -183,7 +187,7 @@ class Jobs:
         running = RunningJob(job.id, self._tell, self.files)
         try:
             result = await work(running)
-            made = [self.files.told(one) for one in running.made]
+            made = [self.files.add(one) for one in running.made]
             self._end(job.id, state="done", result=_plain(result), files=made, part=1.0)
         except (Exception, asyncio.CancelledError) as error:
             for one in running.made:

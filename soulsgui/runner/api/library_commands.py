@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,7 @@ from soulsgui.runner.api.server import Check, Handler
 from soulsgui.runner.refusal import Refused
 from soulsgui.runner.run.checkpoints import Checkpoints
 from soulsgui.runner.run.evaluations import evaluate
+from soulsgui.runner.run.library import UNPACKED
 from soulsgui.runner.run.start import refuse_reached, refuse_without_torch
 from soulsgui.system import find_dir, read_small
 from soulsgui.wire import control
@@ -87,19 +89,23 @@ async def _edit_run(runner: "Runner", params: control.RunsEditParams) -> control
 
 
 async def _trash_run(runner: "Runner", params: control.RunParams) -> None:
-    run = runner.library.find(params.run)
-    if runner.run_manager.run == run:
-        raise Refused(ErrorCode.NOT_NOW, f"Run {run.run_id} goes on.", "Stop it first: soulsgui run stop")
-    await asyncio.to_thread(runner.bin.throw_run, run)
+    async with runner.bin.changing:
+        run = runner.library.find(params.run)
+        if runner.run_manager.run == run:
+            raise Refused(ErrorCode.NOT_NOW, f"Run {run.run_id} goes on.", "Stop it first: soulsgui run stop")
+        runner.bin.throw_run(run)  # in no thread: nobody goes on with it meanwhile
     runner.run_manager.forget(run)
 
 
 async def _restore_run(runner: "Runner", params: control.RunParams) -> control.RunSummary:
-    return await _told(runner, await asyncio.to_thread(runner.bin.restore_run, params.run))
+    async with runner.bin.changing:
+        run = await asyncio.to_thread(runner.bin.restore_run, params.run)
+    return await _told(runner, run)
 
 
 async def _purge_runs(runner: "Runner", params: control.RunsPurgeParams) -> control.Freed:
-    return control.Freed(freed_bytes=await asyncio.to_thread(runner.bin.purge_runs, params.run))
+    async with runner.bin.changing:
+        return control.Freed(freed_bytes=await asyncio.to_thread(runner.bin.purge_runs, params.run))
 
 
 async def _list_checkpoints(runner: "Runner", params: control.CheckpointListParams) -> control.CheckpointList:
@@ -169,20 +175,24 @@ async def _export_checkpoint(
 
 async def _trash_checkpoint(runner: "Runner", params: control.CheckpointParams) -> None:
     run = runner.library.find(params.run)
-    goes_on = runner.run_manager.run == run
-    await asyncio.to_thread(runner.bin.throw_checkpoint, run, params.path, goes_on)
+    info = await asyncio.to_thread(runner.library.checkpoints.get, run, params.path)
+    async with runner.bin.changing:
+        runner.bin.throw_checkpoint(run, info, runner.run_manager.run == run)  # in no thread, as a run
 
 
 async def _restore_checkpoint(runner: "Runner", params: control.CheckpointParams) -> control.CheckpointTold:
     run = runner.library.find(params.run)
-    path = await asyncio.to_thread(runner.bin.restore_checkpoint, run, params.path)
+    async with runner.bin.changing:
+        path = await asyncio.to_thread(runner.bin.restore_checkpoint, run, params.path)
     info = await asyncio.to_thread(runner.library.checkpoints.get, run, path)
     return control.CheckpointTold(checkpoint=info)
 
 
 async def _purge_checkpoints(runner: "Runner", params: control.CheckpointPurgeParams) -> control.Freed:
     run = runner.library.find(params.run)
-    return control.Freed(freed_bytes=await asyncio.to_thread(runner.bin.purge_checkpoints, run, params.path))
+    async with runner.bin.changing:
+        freed = await asyncio.to_thread(runner.bin.purge_checkpoints, run, params.path)
+    return control.Freed(freed_bytes=freed)
 
 
 async def _export_run(runner: "Runner", params: control.RunParams, job: RunningJob) -> control.Exported:
@@ -197,11 +207,13 @@ async def _import_run(
     runner: "Runner", params: control.RunsImportParams, job: RunningJob
 ) -> control.RunSummary:
     source = runner.jobs.files.get(params.file)
-    request = {"source": str(source), "runs": str(runner.library.root), "name": params.name}
+    root, aside = runner.library.root, f"{UNPACKED}.{job.id}"
+    request = {"source": str(source), "runs": str(root), "name": params.name, "aside": aside}
     try:
         told = await job.in_process([*own_command("job"), "import-run"], request)
     finally:
         runner.jobs.files.remove(params.file)
+        await asyncio.to_thread(shutil.rmtree, root / aside, ignore_errors=True)
     return await _told(runner, RunFolder(Path(told["run"])))
 
 

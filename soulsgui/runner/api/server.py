@@ -3,7 +3,6 @@
 import asyncio
 import json
 import logging
-import time
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import aclosing
 from functools import partial
@@ -20,7 +19,7 @@ from soulsgui.runner.refusal import Result, as_api_error, bad_parameters, unknow
 from soulsgui.system import free_port, who_connects, who_listens, why_no_commands
 from soulsgui.wire import control
 from soulsgui.wire.control import ErrorCode
-from soulsgui.wire.http_guard import why_refused
+from soulsgui.wire.http_guard import Door, why_refused
 
 if TYPE_CHECKING:
     from soulsgui.runner.base import BaseRunner
@@ -34,9 +33,6 @@ _HEARTBEAT_S = 20.0
 _CURSOR_DIGITS = 20
 _LONGEST_WISH_BYTES = 4096
 _BAD_AGAIN_S = 60.0
-_STRANGER_S = 5.0  # a connection shows the token within this
-_MOST_STRANGERS = 100
-_LOOK_AT_STRANGERS_EVERY_S = 0.25
 _HTTP_STATUS = {
     ErrorCode.BAD_REQUEST: 400,
     ErrorCode.BAD_CONFIG: 422,
@@ -77,8 +73,6 @@ class ControlServer:
         self._runner = runner
         self.token = token
         self._site: web.TCPSite | None = None
-        self._known: set[web.RequestHandler] = set()  # connections that have shown the token
-        self._looking: asyncio.Task[None] | None = None
         self._noting = asyncio.Lock()
         self.port = 0
         app = web.Application(middlewares=[self._guarded], client_max_size=_MAX_BODY_BYTES)
@@ -89,11 +83,12 @@ class ControlServer:
         app.router.add_post(f"{control.PREFIX}/files", self._bring)
         app.router.add_get(f"{control.PREFIX}/feed", self._feed)
         self._app_runner = web.AppRunner(app, access_log=None, logger=logger, shutdown_timeout=1.0)
+        self._door = Door(self._app_runner)
 
     async def start(self, port: int, remembered: int = 0) -> None:
         """Listen."""
         await self._app_runner.setup()
-        self._looking = asyncio.create_task(self._end_strangers())
+        self._door.open()
         for candidate in [port] if port else [remembered or free_port(HOST), free_port(HOST)]:
             self._site = web.TCPSite(self._app_runner, HOST, candidate)
             try:
@@ -110,36 +105,15 @@ class ControlServer:
 
     async def close(self) -> None:
         """Stop listening; requests under way are given a moment."""
-        if self._looking is not None:
-            self._looking.cancel()
-            await asyncio.gather(self._looking, return_exceptions=True)
+        await self._door.close()
         await self._app_runner.cleanup()
-
-    async def _end_strangers(self) -> None:
-        """End connections that don't show the token soon, and the oldest of too many.
-
-        Another user of this computer may open as many as there can be: then nobody else would get in.
-        """
-        since: dict[web.RequestHandler, float] = {}
-        while (server := self._app_runner.server) is not None:
-            now, present = time.monotonic(), server.connections
-            self._known.intersection_update(present)
-            since = {one: since.get(one, now) for one in present if one not in self._known}
-            too_many = len(since) - _MOST_STRANGERS
-            for place, (one, seen_at) in enumerate(sorted(since.items(), key=lambda item: item[1])):
-                if place < too_many or now - seen_at > _STRANGER_S:
-                    try:
-                        _end(one)
-                    except Exception:  # the others are still to be ended
-                        logger.exception("a connection can't be ended")
-            await asyncio.sleep(_LOOK_AT_STRANGERS_EVERY_S)
 
     @web.middleware
     async def _guarded(self, request: web.Request, handler: _RequestHandler) -> web.StreamResponse:
         refusal = why_refused(request.headers, self.token)
         if refusal is not None:
             return _not_allowed(*refusal)
-        self._known.add(request.protocol)
+        self._door.known.add(request.protocol)
         try:
             return await handler(request)
         except web.HTTPException as error:
@@ -246,14 +220,6 @@ class ControlServer:
             await socket.close()
         except (ConnectionError, RuntimeError) as error:
             logger.debug("a window is gone: %s", error)
-
-
-def _end(connection: web.RequestHandler) -> None:
-    """End a connection at once, whatever its other side has not read yet."""
-    transport = connection.transport
-    connection.force_close()
-    if isinstance(transport, asyncio.WriteTransport):
-        transport.abort()
 
 
 def _object(text: bytes) -> dict[str, Any]:

@@ -11,7 +11,6 @@ import io
 import json
 import os
 import re
-import secrets
 import shutil
 import sqlite3
 import tempfile
@@ -30,7 +29,7 @@ from soulsgui.config.layers import load_run_settings
 from soulsgui.config.paths import RunFolder
 from soulsgui.config.schema import public_values
 from soulsgui.errors import SoulsGuiError, UsageError, printable
-from soulsgui.runner.run.library import Library
+from soulsgui.runner.run.library import UNPACKED, Library, refuse_links
 from soulsgui.runner.run.record import LIVE_STATES, RunRecord, interrupted
 from soulsgui.runner.run.report import report
 from soulsgui.runner.status_text import size_words
@@ -49,6 +48,8 @@ _MOST_FILES = 20_000
 _GREATEST_RATIO = 100  # of what a file unpacks to; more is meant to fill a disk
 _KEPT_FREE_BYTES = 2**30
 _CHUNK_BYTES = 2**20
+_KINDS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+_ENCRYPTED = 0x1
 
 _ANY = RunFolder(Path())
 _FILES = (
@@ -80,6 +81,7 @@ class _Contents(Message):
 
 def export_run(run: RunFolder, target: Path, tell: Tell) -> str:
     """Write the file of a run, which may go on meanwhile; return how it was checked, in words."""
+    refuse_links(run)  # what they lead to is not its author's, and would be handed on
     files: dict[str, ManifestFile] = {}
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED, compresslevel=3) as archive:
 
@@ -177,15 +179,16 @@ def _report(run: RunFolder, series: dict[str, Any] | None) -> str:
     )
 
 
-def import_run(source: Path, runs: Path, name: str, tell: Tell) -> RunFolder:
+def import_run(source: Path, runs: Path, name: str, tell: Tell, aside: str = UNPACKED) -> RunFolder:
     """Take the run of a file into the library in `runs`, whole or not at all.
+
+    It is unpacked `aside`; whoever ends the process that does it removes that.
 
     Raises:
         UsageError: It is no such file, is damaged, or holds what no run does.
     """
     runs.mkdir(parents=True, exist_ok=True)
-    aside = runs / f".import.{secrets.token_hex(4)}"
-    unpacked = RunFolder(aside / "run")
+    unpacked = RunFolder(runs / aside / "run")
     try:
         with zipfile.ZipFile(source) as archive:
             contents = _read_contents(archive, source.stat().st_size, runs)
@@ -197,7 +200,7 @@ def import_run(source: Path, runs: Path, name: str, tell: Tell) -> RunFolder:
     except (zipfile.BadZipFile, zlib.error, NotImplementedError, EOFError, KeyError, ValueError) as error:
         raise _refusal(f"it is damaged: {error}") from error
     finally:
-        shutil.rmtree(aside, ignore_errors=True)
+        shutil.rmtree(runs / aside, ignore_errors=True)
 
 
 def _refusal(why: str) -> UsageError:
@@ -208,6 +211,8 @@ def _read_contents(archive: zipfile.ZipFile, file_bytes: int, runs: Path) -> _Co
     """Read the list of a file, and refuse what may not be unpacked before anything is."""
     if archive.getinfo(_LIST).file_size > _LONGEST_LIST_BYTES:
         raise _refusal("its list is too long.")
+    if any(one.flag_bits & _ENCRYPTED or one.compress_type not in _KINDS for one in archive.infolist()):
+        raise _refusal("it was not packed by this program.")
     contents = _Contents.model_validate_json(archive.read(_LIST))
     if contents.format > _FORMAT:
         raise UsageError(

@@ -2,7 +2,10 @@
 
 import json
 import logging
+import os
 import re
+import shutil
+import stat
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -11,7 +14,7 @@ from soulsgui.config.errors import ConfigError, Problem, nearest
 from soulsgui.config.layers import load_run_settings
 from soulsgui.config.paths import Folders, RunFolder
 from soulsgui.config.schema import Settings, public_tree
-from soulsgui.errors import CheckpointError, printable
+from soulsgui.errors import CheckpointError, UsageError, printable
 from soulsgui.runner.refusal import Refused
 from soulsgui.runner.run.checkpoints import Checkpoints
 from soulsgui.runner.run.record import LIVE_STATES, RunRecord, interrupted
@@ -27,6 +30,8 @@ logger = logging.getLogger(__name__)
 
 
 LATEST = "latest"
+UNPACKED = ".import"
+"""How the folder begins in which a run is unpacked before it is in the library."""
 
 _ANY = RunFolder(Path())
 
@@ -70,6 +75,11 @@ class Library:
                 raise
             return run
         raise FileExistsError(f"{self.root / base} and a thousand like it exist already")
+
+    def clear(self) -> None:
+        """Remove what was left of imports that did not come to their end."""
+        for left in self.root.glob(f"{UNPACKED}*"):
+            shutil.rmtree(left, ignore_errors=True)
 
     def folders(self) -> list[RunFolder]:
         """Return every run, the newest first."""
@@ -220,6 +230,21 @@ def find_checkpoint(library: Library, name: str) -> Path:
         run, slash, checkpoint = LATEST, "/", name
     folder = library.find(run)
     return checkpoint_path(library, folder, checkpoint if slash else "")
+
+
+def refuse_links(run: RunFolder) -> None:
+    """Refuse a run in which anything leads elsewhere: what is written or read there lies outside of it."""
+    for folder, folders, files in os.walk(run.root):
+        for name in (*folders, *files):
+            path = Path(folder, name)
+            if not os.path.lexists(path):
+                continue  # whoever trains has put another one into its place
+            mode = path.lstat().st_mode
+            if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+                raise UsageError(
+                    f"{path} is a link, or no file at all: a run has nothing but its folder.",
+                    "Put the file itself in its place, or take it away.",
+                )
 
 
 def checkpoint_path(library: Library, run: RunFolder, checkpoint: str) -> Path:

@@ -1,6 +1,7 @@
 """The runs that are to begin one after another, kept in a file over restarts of the runner."""
 
 import logging
+import time
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -73,8 +74,16 @@ class RunQueue:
             return _File()
         except OSError as error:
             found, self.loss = None, str(error)
-        self.loss = self.loss or ("" if found is not None else f"{self._path} is damaged.")
-        return found or _File()
+        if found is not None:
+            return found
+        aside = self._path.with_name(f"{self._path.stem}.damaged-{int(time.time())}.json")
+        try:
+            self._path.replace(aside)  # somebody may still read in it what was to begin
+            kept = f"it is kept as {aside.name}"
+        except OSError as error:
+            kept = f"it could not be set aside ({error})"
+        self.loss = f"{self.loss or f'{self._path} is damaged'}; {kept}."
+        return _File()
 
     def _write(self, now: _File) -> None:
         atomic_write(self._path, now.to_json().encode())

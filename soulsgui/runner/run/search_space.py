@@ -7,18 +7,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, get_args
 
-import yaml
-
 from soulsgui.config.declaring import Effect
 from soulsgui.config.errors import ConfigError, Problem, nearest
 from soulsgui.config.layers import combine
-from soulsgui.config.parsing import Layer
+from soulsgui.config.parsing import Layer, read_value
 from soulsgui.config.schema import SettingInfo, Settings, all_settings, public_values
 
 _SOURCE = "the search space"
 _FORMS = "such as 0.0001..0.01:log, 4..64, [tanh, relu] or {low: 0.1, high: 0.3, step: 0.1}"
 _RANGE = re.compile(r"\s*(\S+?)\s*\.\.\s*(\S+?)\s*(:\s*log)?\s*")
 _MOST_CHOICES = 100
+_LONGEST = 10_000  # characters of choices that are typed
 
 
 @dataclass(frozen=True)
@@ -87,10 +86,10 @@ def _parsed(text: str) -> Any:
     """Return a range or choices that were typed: `1e-5..1e-2:log`, `[tanh, relu]`."""
     if found := _RANGE.fullmatch(text):
         return {"low": found[1], "high": found[2], "log": bool(found[3])}
-    try:
-        return yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise ValueError(f"should be a range or a list of choices, {_FORMS}") from error
+    value, why = read_value(text) if len(text) <= _LONGEST else (None, "is too long.")
+    if why:
+        raise ValueError(f"should be a range or a list of choices, {_FORMS}: it {why.rstrip('.')}")
+    return value
 
 
 def _range(info: SettingInfo, asked: Mapping[str, Any]) -> Dimension:

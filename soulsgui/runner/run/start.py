@@ -3,9 +3,7 @@
 import asyncio
 import json
 import logging
-import os
 import shutil
-import stat
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,7 +25,7 @@ from soulsgui.installing import NO_TORCH, can_train, how_to_train
 from soulsgui.process import own_command
 from soulsgui.runner.refusal import Refused
 from soulsgui.runner.run.agreed import AgreedRuns, RunNotAgreedError
-from soulsgui.runner.run.library import Library, find_checkpoint
+from soulsgui.runner.run.library import Library, find_checkpoint, refuse_links
 from soulsgui.runner.run.queue import QueueEntry
 from soulsgui.runner.run.record import CHECKING, END_WORDS, RunRecord
 from soulsgui.runner.services.asked import AskedProcess, asked_process
@@ -210,7 +208,7 @@ def resumption(library: Library, agreed: AgreedRuns, params: RunResumeParams) ->
         RunNotAgreedError: Nobody on this computer has agreed to what it would run.
     """
     run = library.find(params.run)
-    _refuse_links(run)
+    refuse_links(run)
     record, checkpoint, steps = library.record(run), params.checkpoint, None
     if checkpoint:
         info = library.checkpoints.get_resumable(run, checkpoint)
@@ -229,19 +227,6 @@ def resumption(library: Library, agreed: AgreedRuns, params: RunResumeParams) ->
     if asks is not None and params.trust not in (TRUST_ANY, asks.digest):
         raise RunNotAgreedError(f"Run {run.run_id}", asks)
     return Resumption(run, settings, changes, checkpoint)
-
-
-def _refuse_links(run: RunFolder) -> None:
-    """Refuse a run in which anything leads elsewhere: what it writes there would land outside of it."""
-    for folder, folders, files in os.walk(run.root):
-        for name in (*folders, *files):
-            path = Path(folder, name)
-            mode = path.lstat().st_mode
-            if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
-                raise UsageError(
-                    f"{path} is a link, or no file at all: a run writes nowhere but in its folder.",
-                    "Put the file itself in its place, or take it away.",
-                )
 
 
 def changed(before: Settings, after: Settings) -> tuple[Change, ...]:

@@ -61,16 +61,16 @@ class Sweeps:
     async def start(self, params: SweepStartParams) -> SweepStatus:
         """Begin a sweep; its first trial begins with the next turn."""
         refuse_without_torch()
-        if self.goes_on:
-            raise Refused(ErrorCode.NOT_NOW, "A sweep goes on.", "Stop it first: soulsgui sweep stop")
         studies = _studies()
-        asked = RunStartParams(preset=params.preset, overrides=params.overrides)
-        settings = beginning(self._context.folders, self._context.library, asked, self._base).settings
-        _refuse_endless(settings, params)
-        space = search_space(params.space, settings)
-        AgreedRuns(self._context.folders).agree(settings)
-        name = run_stem(params.name or "sweep", time.time())
         async with self._working:
+            if self.goes_on:
+                raise Refused(ErrorCode.NOT_NOW, "A sweep goes on.", "Stop it first: soulsgui sweep stop")
+            asked = RunStartParams(preset=params.preset, overrides=params.overrides)
+            settings = beginning(self._context.folders, self._context.library, asked, self._base).settings
+            _refuse_endless(settings, params)
+            space = await asyncio.to_thread(search_space, params.space, settings)
+            AgreedRuns(self._context.folders).agree(settings)
+            name = run_stem(params.name or "sweep", time.time())
             self._study = study = await asyncio.to_thread(
                 studies.Study.create, self._path, name, params, public_tree(settings), space
             )

@@ -1,5 +1,6 @@
 """The bin: runs and checkpoints that were thrown away, until they are put back or purged."""
 
+import asyncio
 import os
 import shutil
 from pathlib import Path
@@ -9,7 +10,7 @@ from soulsgui.errors import UsageError
 from soulsgui.runner.refusal import Refused
 from soulsgui.runner.run.library import Library, tree_bytes
 from soulsgui.system import replace
-from soulsgui.wire.control import ErrorCode
+from soulsgui.wire.control import CheckpointInfo, ErrorCode
 
 _ROTATED = ("current", "previous", "best")
 
@@ -21,6 +22,7 @@ class Bin:
         self.runs = Library(folder / "runs")
         self._library = library
         self._checkpoints = folder / "checkpoints"
+        self.changing = asyncio.Lock()  # held by who moves or removes something: nothing returns half removed
 
     def checkpoints_of(self, run: RunFolder) -> RunFolder:
         """Return the folder in which the thrown away checkpoints of a run stand as they stood in its own."""
@@ -41,9 +43,8 @@ class Bin:
         _move(thrown.root, back.root)
         return back
 
-    def throw_checkpoint(self, run: RunFolder, path: str, goes_on: bool) -> None:
+    def throw_checkpoint(self, run: RunFolder, info: CheckpointInfo, goes_on: bool) -> None:
         """Throw a checkpoint of a run away, which may go on."""
-        info = self._library.checkpoints.get(run, path)
         if info.pinned:
             remedy = f"soulsgui checkpoints edit {info.id} --run {run.run_id} --pin no"
             raise Refused(ErrorCode.NOT_NOW, f"The checkpoint {info.id} is pinned.", remedy)

@@ -16,7 +16,12 @@ if TYPE_CHECKING:
 
 
 async def set_server(runner: "Runner", params: control.ServerSetParams) -> control.Reach:
-    """Change it now, and in the user's settings for the next start."""
+    """Change it now, and in the user's settings for the next start; one after another."""
+    async with runner.reaching:
+        return await _set_server(runner, params)
+
+
+async def _set_server(runner: "Runner", params: control.ServerSetParams) -> control.Reach:
     access, server = runner.access, runner.access.server
     lan = server.lan if params.lan is None else params.lan == "on"
     public = server.public if params.public is None else params.public == "on"

@@ -29,7 +29,7 @@ from soulsgui.wire.beats import PeriodicWriter, own_instance
 from soulsgui.wire.connection import AWAY, Address, connect
 from soulsgui.wire.control import ControlFile, Event, Status
 from soulsgui.wire.control.results import EventList
-from soulsgui.wire.http_guard import why_refused
+from soulsgui.wire.http_guard import Door, why_refused
 from soulsgui.wire.keys import EXPORTER, TELEMETRY, TRAINER, Keys
 from soulsgui.wire.messages.node import NodeState
 
@@ -42,6 +42,7 @@ _STATE_EVERY_S = 0.5
 _FOLLOW_EVERY_S = 1.0
 _FRESH_S = 1.0  # however many ask, the runner is asked no more often than this
 _TURN_S = 0.25
+_KEPT_ALIVE_S = 30.0  # a connection that asks nothing; Prometheus asks each 15 s
 _MAX_BODY_BYTES = 2**16
 
 _Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -68,7 +69,10 @@ class Exporter:
         app = web.Application(middlewares=[self._guarded], client_max_size=_MAX_BODY_BYTES)
         app.router.add_get("/metrics", self._metrics)
         GrafanaSource(folders.runs, self._events).add_to(app)
-        self._server = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
+        self._server = web.AppRunner(
+            app, access_log=None, shutdown_timeout=1.0, keepalive_timeout=_KEPT_ALIVE_S
+        )
+        self._door = Door(self._server)
 
     async def run(self, stop: threading.Event) -> None:
         """Listen, follow the run, and end when asked to."""
@@ -83,12 +87,14 @@ class Exporter:
                     await asyncio.to_thread(self._follow, self._exposition)
                 await asyncio.sleep(_TURN_S)
         finally:
+            await self._door.close()
             await self._server.cleanup()
             self._reporter.close()
 
     async def _listen(self) -> None:
         host, port = self._settings.host, self._settings.port
         await self._server.setup()
+        self._door.open()
         try:
             await web.TCPSite(self._server, host, port).start()
         except OSError as error:
@@ -107,6 +113,7 @@ class Exporter:
         refusal = why_refused(request.headers, self._token, self._loopback)
         if refusal is not None:
             return web.Response(status=refusal[0], text=refusal[1])
+        self._door.known.add(request.protocol)
         return await handler(request)
 
     async def _metrics(self, _request: web.Request) -> web.Response:

@@ -80,9 +80,44 @@ async def test_a_job_tells_its_progress_and_offers_what_it_made(jobs: Jobs, show
     assert len(shown) < 10
     assert await jobs.cancel(begun.id) == ended
     for number in range(jobs_module._KEPT_FILES):
-        jobs.files.new(f"{number}")
+        file_id, path = jobs.files.new(f"{number}")
+        path.touch()
+        jobs.files.add(file_id)
     with pytest.raises(Refused, match="no such file"):
         jobs.files.get(file.id)
+
+
+@pytest.mark.parametrize("fails", [False, True])
+async def test_files_of_others_take_nothing_from_a_job_that_goes_on(
+    jobs: Jobs, shown: Shown, fails: bool
+) -> None:
+    gate = asyncio.Event()
+
+    async def work(job: RunningJob) -> ClientCount:
+        path = job.new_file("made.txt")
+        await gate.wait()
+        path.write_text("whole")
+        if fails:
+            raise Refused(ErrorCode.FAILED, "no luck")
+        return ClientCount(count=2)
+
+    async def sent() -> AsyncIterator[bytes]:
+        yield b"of another"
+
+    begun = jobs.start("runs.export", work)
+    await asyncio.sleep(0)
+    brought = [await jobs.files.bring(sent()) for _ in range(30)]
+    gate.set()
+    await until(lambda: jobs.get(begun.id).state != "running")
+    ended = jobs.get(begun.id)
+    assert (ended.state, [one.name for one in ended.files]) == (
+        ("failed", []) if fails else ("done", ["made.txt"])
+    )
+    with pytest.raises(Refused, match="no such file"):
+        jobs.files.get(brought[0].id)
+    assert jobs.files.get(brought[-1].id).read_bytes() == b"of another"
+    jobs.files.remove(brought[-1].id)
+    jobs.files.remove(brought[-1].id)  # two who import the same file
 
 
 async def test_a_failed_job_says_why(jobs: Jobs, shown: Shown) -> None:

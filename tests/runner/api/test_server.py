@@ -13,13 +13,13 @@ import pytest
 
 from soulsgui.errors import SoulsGuiError
 from soulsgui.runner.api import jobs as jobs_module
-from soulsgui.runner.api import server as server_module
 from soulsgui.runner.api.feed import FeedBuffer
 from soulsgui.runner.api.jobs import Files, Jobs, RunningJob
 from soulsgui.runner.api.server import ControlServer
 from soulsgui.runner.audit import AuditLog
 from soulsgui.runner.refusal import Refused
 from soulsgui.system import free_port
+from soulsgui.wire import http_guard
 from soulsgui.wire.control import (
     ClientCount,
     ErrorCode,
@@ -345,7 +345,7 @@ async def test_remembered_port_is_taken_again_while_it_is_free(tmp_path: Path) -
 async def test_who_shows_no_token_is_ended_soon_and_keeps_nobody_out(
     api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(server_module, "_STRANGER_S", 1.0)
+    monkeypatch.setattr(http_guard, "_STRANGER_S", 1.0)
     port = api.server.port
     async with api.web.ws_connect(f"{api.url}/feed") as window:
         assert "snapshot" in (await window.receive_str())
@@ -366,8 +366,8 @@ async def test_who_shows_no_token_is_ended_soon_and_keeps_nobody_out(
 async def test_of_too_many_without_the_token_the_oldest_are_ended(
     api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(server_module, "_STRANGER_S", 1e9)
-    monkeypatch.setattr(server_module, "_MOST_STRANGERS", 20)
+    monkeypatch.setattr(http_guard, "_STRANGER_S", 1e9)
+    monkeypatch.setattr(http_guard, "_MOST_STRANGERS", 20)
     server = api.server._app_runner.server
     assert server is not None
     first = [await asyncio.open_connection("127.0.0.1", api.server.port) for _ in range(20)]

@@ -1,4 +1,5 @@
 import json
+import sys
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -11,7 +12,7 @@ from soulsgui.config.schema import Settings
 from soulsgui.errors import SoulsGuiError
 from soulsgui.runner.run import bundle
 from soulsgui.runner.run.bundle import export_run, import_run
-from soulsgui.runner.run.library import Library
+from soulsgui.runner.run.library import UNPACKED, Library
 from soulsgui.runner.run.record import RunRecord
 from soulsgui.wire.manifest import PINNED, ManifestFile
 from tests.runner.fake_program import save
@@ -144,3 +145,40 @@ def test_a_run_id_of_others_is_no_path_and_a_torn_file_or_a_full_disk_is_told(
     monkeypatch.setattr(bundle, "free_disk_bytes", lambda _: 2**30)
     with pytest.raises(SoulsGuiError, match="no room"):
         import_run(file, tmp_path / "there", "", told)
+
+
+@pytest.mark.parametrize("kind", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_what_this_program_does_not_pack_so_is_not_unpacked(file: Path, tmp_path: Path, kind: int) -> None:
+    with zipfile.ZipFile(file) as archive:
+        contents = {name: archive.read(name) for name in archive.namelist()}
+    with zipfile.ZipFile(file, "w", kind) as archive:
+        for name, data in contents.items():
+            archive.writestr(name, data)
+    with pytest.raises(SoulsGuiError, match="not packed by this program"):
+        import_run(file, tmp_path / "there", "", told)
+
+
+def test_what_is_locked_is_told_in_words(file: Path, tmp_path: Path) -> None:
+    locked, at = bytearray(file.read_bytes()), -1
+    while (at := locked.find(b"PK\x01\x02", at + 1)) >= 0:
+        locked[at + 8] |= 1
+    file.write_bytes(locked)
+    with pytest.raises(SoulsGuiError, match="can't be imported"):
+        import_run(file, tmp_path / "there", "", told)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="links need rights there")
+def test_what_a_link_leads_to_is_handed_to_nobody(run: RunFolder, tmp_path: Path) -> None:
+    (tmp_path / "private").write_text("not for others")
+    run.network.symlink_to(tmp_path / "private")
+    with pytest.raises(SoulsGuiError, match="is a link"):
+        export_run(run, tmp_path / "two.soulsrun", told)
+    assert not (tmp_path / "two.soulsrun").exists()
+
+
+def test_what_an_import_left_goes_with_the_next_start(file: Path, tmp_path: Path) -> None:
+    library = Library(tmp_path / "there")
+    import_run(file, library.root, "", told)
+    (library.root / f"{UNPACKED}.killed" / "run").mkdir(parents=True)
+    library.clear()
+    assert [path.name for path in library.root.iterdir()] == [library.folders()[0].run_id]

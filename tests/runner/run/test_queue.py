@@ -93,6 +93,8 @@ async def test_a_damaged_queue_is_told_and_begun_anew(
     async with opened(new_runner(folders)) as runner:
         assert "The queue of runs is lost" in runner.events.since(0)[0].what
         assert runner.status().queue == []
+    (kept,) = folders.server.glob("run_queue.damaged-*.json")
+    assert kept.read_text() == damage
 
 
 async def test_each_run_of_the_queue_begins_when_the_one_before_has_ended(runner: Runner) -> None:

@@ -1,3 +1,5 @@
+import time
+
 import pytest
 
 from soulsgui.config.errors import ConfigError
@@ -44,3 +46,22 @@ def test_every_mistake_is_told_before_anything_begins() -> None:
     assert "should rise" in told["ppo.clip"]
     assert "of the server" in told["redis.port"]
     assert "choices in a list" in told["network.activation"]
+
+
+@pytest.mark.parametrize(
+    "bomb",
+    [
+        "[&a [1, 1, 1, 1, 1, 1, 1], &b [*a, *a, *a, *a, *a, *a, *a], &c [*b, *b, *b, *b, *b, *b, *b],"
+        " &d [*c, *c, *c, *c, *c, *c, *c], &e [*d, *d, *d, *d, *d, *d, *d], [*e, *e, *e, *e, *e, *e]]",
+        "&a [*a]",
+        "[" * 9_000,
+        "[" + "1," * 100_000 + "]",
+        "!!python/object/apply:os.system [id]",
+    ],
+    ids=["grows", "holds itself", "deep", "long", "code"],
+)
+def test_text_of_anybody_makes_no_great_values(bomb: str) -> None:
+    begun = time.process_time()
+    with pytest.raises(ConfigError):
+        search_space({"network.hidden_sizes": bomb}, Settings())
+    assert time.process_time() - begun < 3.0

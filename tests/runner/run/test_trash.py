@@ -39,7 +39,7 @@ def test_a_run_comes_back_as_it_was_and_a_purged_one_is_gone(
     assert [found.id for found in thrown.runs.summaries(None)] == [run.run_id]
     assert thrown.restore_run("one") == run
     assert {path.relative_to(run.root): path.stat().st_size for path in run.root.rglob("*")} == before
-    thrown.throw_checkpoint(run, "history/7", goes_on=True)
+    thrown.throw_checkpoint(run, library.checkpoints.get(run, "history/7"), goes_on=True)
     thrown.throw_run(run)
     freed = thrown.purge_runs("")
     assert freed == sum(size for path, size in before.items() if (path.suffix))
@@ -49,13 +49,15 @@ def test_a_run_comes_back_as_it_was_and_a_purged_one_is_gone(
         thrown.restore_run("one")
 
 
-def test_a_checkpoint_comes_back_unless_its_place_is_taken(thrown: Bin, run: RunFolder) -> None:
-    thrown.throw_checkpoint(run, "history/7", goes_on=False)
+def test_a_checkpoint_comes_back_unless_its_place_is_taken(
+    library: Library, thrown: Bin, run: RunFolder
+) -> None:
+    thrown.throw_checkpoint(run, library.checkpoints.get(run, "history/7"), goes_on=False)
     assert not (run.history / "7").exists()
     save(run.history / "7", run, "history", 71)
     with pytest.raises(UsageError, match="there already"):
         thrown.restore_checkpoint(run, "history/7")
-    thrown.throw_checkpoint(run, "checkpoint", goes_on=False)
+    thrown.throw_checkpoint(run, library.checkpoints.get(run, "checkpoint"), goes_on=False)
     assert thrown.restore_checkpoint(run, "checkpoint") == "checkpoint"
     assert thrown.purge_checkpoints(run, "history/7") > 0
     with pytest.raises(SoulsGuiError):
@@ -66,10 +68,10 @@ def test_a_checkpoint_comes_back_unless_its_place_is_taken(thrown: Bin, run: Run
 
 def test_what_is_pinned_or_needed_is_not_thrown_away(library: Library, thrown: Bin, run: RunFolder) -> None:
     with pytest.raises(Refused, match="keeps its current checkpoint"):
-        thrown.throw_checkpoint(run, "checkpoint", goes_on=True)
+        thrown.throw_checkpoint(run, library.checkpoints.get(run, "checkpoint"), goes_on=True)
     library.checkpoints.edit(run, "history/7", None, True)
     with pytest.raises(Refused, match="is pinned"):
-        thrown.throw_checkpoint(run, "history/7", goes_on=False)
+        thrown.throw_checkpoint(run, library.checkpoints.get(run, "history/7"), goes_on=False)
     library.write_record(run, library.record(run).model_copy(update={"pinned": True}))
     with pytest.raises(Refused, match="is pinned"):
         thrown.throw_run(run)

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -62,6 +63,19 @@ async def test_other_computers_are_let_in_and_kept_out(runner: Runner) -> None:
     assert (await call(runner, "clients.invite.list"))["lan"] is True
     assert (await call(runner, "server.set", lan="off"))["lan"] is False
     assert "lan: false" in runner.folders.overrides.read_text()
+
+
+async def test_changes_that_are_asked_for_at_once_are_made_one_after_another(runner: Runner) -> None:
+    await call(runner, "clients.invite.create", client="gamer-01")
+    port = free_port()
+    asked: list[dict[str, Any]] = [{"lan": "on"}, {"port": port}, {"public": "off"}, {"lan": "on"}]
+    await asyncio.gather(
+        *(call(runner, "server.set", **one) for one in asked),
+        call(runner, "clients.invite.create", client="gamer-02"),
+    )
+    server, argv = runner.access.server, runner.supervisor.spec_of("gateway").argv
+    assert (server.lan, server.address.port, argv[-1]) == (True, port, "--lan")
+    assert runner.supervisor.spec_of("gateway").port == port
 
 
 async def test_an_older_token_ends_at_once(runner: Runner) -> None:
