@@ -235,6 +235,7 @@ class _Card(QFrame):
             if isinstance(button, CommandButton):
                 button.problem.connect(self.signals.problem)
         self._row.addStretch(1)
+        self._fold()
 
     def take_status(self) -> None:
         """Show what has just come."""

@@ -79,6 +79,7 @@ def card(qtbot: QtBot, theme: Theme, fake: FakeFeed, time: SimpleNamespace) -> S
 
 def test_only_buttons_that_make_sense_are_shown_and_send_theirs(card: ServiceCard, fake: FakeFeed) -> None:
     shown = {name: getattr(card, name) for name in ("start", "stop", "restart")}
+    card.details.setChecked(True)
     for state, buttons, pressed in (
         ("stopped", {"start"}, "start"),
         ("failed", {"start"}, "start"),
