@@ -295,12 +295,13 @@ def _has_record(run: RunFolder) -> bool:
 
 
 def tree_bytes(root: Path) -> int:
-    """Return how large the files below a folder are together."""
+    """Return how large a file is, or all below a folder; what links lead to is elsewhere, and not counted."""
     total = 0
-    for path in root.rglob("*"):
+    below = (Path(folder, name) for folder, _, names in os.walk(root) for name in names)
+    for file in [root] if root.is_symlink() or root.is_file() else below:
         try:
-            total += path.stat().st_size if path.is_file() else 0
-        except FileNotFoundError:
+            total += file.lstat().st_size
+        except OSError:  # it is gone meanwhile
             continue
     return total
 

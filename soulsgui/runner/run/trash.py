@@ -79,6 +79,8 @@ def _move(source: Path, target: Path) -> None:
 
 def _remove(folder: Path) -> int:
     size = tree_bytes(folder)
-    if folder.exists():
+    if folder.is_symlink():
+        folder.unlink()  # what it leads to stays
+    elif folder.exists():
         shutil.rmtree(folder)
     return size

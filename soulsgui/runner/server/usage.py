@@ -1,7 +1,6 @@
 """What takes the disk, the memory of Redis, and the network."""
 
 import asyncio
-import os
 from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING
 import redis
 
 from soulsgui.config.paths import RunFolder
+from soulsgui.runner.run.library import tree_bytes
 from soulsgui.system import free_disk_bytes
 from soulsgui.wire import control
 
@@ -31,7 +31,7 @@ _KIND_OF = {path.name: kind for kind, paths in _KINDS.items() for path in paths}
 async def usage(runner: "Runner", _params: control.Empty) -> control.Usage:
     """Measure it."""
     runs = await asyncio.to_thread(_runs, runner)
-    server = await asyncio.to_thread(bytes_below, runner.folders.server)
+    server = await asyncio.to_thread(tree_bytes, runner.folders.server)
     keys = runner.bus.keys
     clients = []
     for client in sorted(runner.roster.ids()):
@@ -63,18 +63,6 @@ def _runs(runner: "Runner") -> list[control.RunUsage]:
         sizes: dict[str, int] = {}
         for path in run.root.iterdir():
             kind = _KIND_OF.get(path.name.removesuffix("-wal").removesuffix("-shm"), "other")
-            sizes[kind] = sizes.get(kind, 0) + bytes_below(path)
+            sizes[kind] = sizes.get(kind, 0) + tree_bytes(path)
         found.append(control.RunUsage(id=run.run_id, name=runner.library.record(run).name, bytes=sizes))
     return found
-
-
-def bytes_below(path: Path) -> int:
-    """Return the bytes of a file, or of all files of a folder; what goes meanwhile counts nothing."""
-    total = 0
-    below = (Path(folder, name) for folder, _, names in os.walk(path) for name in names)
-    for file in below if path.is_dir() else [path]:
-        try:
-            total += file.lstat().st_size
-        except OSError:
-            continue
-    return total

@@ -1,3 +1,4 @@
+import sys
 from pathlib import Path
 
 import pytest
@@ -5,7 +6,7 @@ import pytest
 from soulsgui.config.paths import RunFolder
 from soulsgui.errors import SoulsGuiError, UsageError
 from soulsgui.runner.refusal import Refused
-from soulsgui.runner.run.library import Library
+from soulsgui.runner.run.library import Library, tree_bytes
 from soulsgui.runner.run.record import RunRecord
 from soulsgui.runner.run.trash import Bin
 from tests.runner.fake_program import save
@@ -75,3 +76,23 @@ def test_what_is_pinned_or_needed_is_not_thrown_away(library: Library, thrown: B
     library.write_record(run, library.record(run).model_copy(update={"pinned": True}))
     with pytest.raises(Refused, match="is pinned"):
         thrown.throw_run(run)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="links need rights there")
+def test_what_links_lead_to_is_neither_measured_nor_removed(
+    library: Library, thrown: Bin, run: RunFolder, tmp_path: Path
+) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "large").write_bytes(bytes(10**6))
+    (run.root / "logs").rmdir()
+    (run.root / "logs").symlink_to(elsewhere)
+    assert tree_bytes(run.root) < 10**6
+    moved = tmp_path / "moved"
+    run.root.rename(moved)
+    run.root.symlink_to(moved)
+    thrown.throw_run(run)
+    assert thrown.purge_runs("") < 10**6
+    assert thrown.runs.folders() == []
+    assert (moved / "run.json").exists()
+    assert (elsewhere / "large").exists()
