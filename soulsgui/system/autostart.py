@@ -52,8 +52,8 @@ def start_at_login(argv: Sequence[str] | None, platform: str = sys.platform, reg
         if argv is not None:
             # The other Python opens a console.
             quiet = Path(argv[0]).with_name("pythonw.exe")
-            words = (str(quiet) if quiet.is_file() else argv[0], *argv[1:])
-            registry.SetValueEx(key, _NAME, 0, registry.REG_SZ, subprocess.list2cmdline(words))
+            line = subprocess.list2cmdline((str(quiet) if quiet.is_file() else argv[0], *argv[1:]))
+            registry.SetValueEx(key, _NAME, 0, registry.REG_SZ, line)
         else:
             with suppress(FileNotFoundError):
                 registry.DeleteValue(key, _NAME)

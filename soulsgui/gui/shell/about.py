@@ -21,7 +21,7 @@ from soulsgui.gui.widgets.dialog import FittingDialog
 from soulsgui.gui.widgets.labels import Heading, Label, muted, wrapped
 
 _PACKAGES = ("PySide6-Essentials", "pyqtgraph", "aiohttp", "numpy", "pydantic", "redis", "torch", "gymnasium")
-_CHARACTERS, _LINES = 92, 26
+_CHARACTERS, _LINES = 120, 32
 _LOGO_PX = 48
 
 
@@ -70,7 +70,7 @@ def _server(feed: Feed) -> Iterator[tuple[str, str]]:
         yield "Data folder", hello.data_dir
         yield "Settings folder", hello.config_dir
         run = status.run
-        yield "Run", f"{run.id or 'none'} {run.state} {run.env_id} {run.algorithm} {run.error}".strip()
+        yield "Run", f"{run.id} {run.state} {run.env_id} {run.algorithm} {run.error}"
         yield "Services", ", ".join(f"{one.name} {one.state}" for one in status.services) or "none"
         yield "Clients", ", ".join(f"{one.state} {one.version}" for one in status.clients[:20]) or "none"
     wrong = next((event for event in reversed(feed.events) if event.level == "error"), None)

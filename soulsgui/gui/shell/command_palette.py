@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
-from PySide6.QtCore import QCoreApplication, QEvent, QObject, Qt
+from PySide6.QtCore import QCoreApplication, QEvent, QObject, QSize, Qt
 from PySide6.QtGui import QAction, QKeyEvent, QKeySequence
 from PySide6.QtWidgets import (
     QAbstractButton,
@@ -38,8 +38,9 @@ if TYPE_CHECKING:
     from soulsgui.gui.shell.window import MainWindow
 
 _SHOWN = 60
-_CHARACTERS, _TITLE_CHARACTERS = 110, 34
-_LINES = 26
+_CHARACTERS, _TITLE_CHARACTERS = 136, 42
+_LINES = 34
+_ROW_ROOM_PX = 10
 _MOVES = (Qt.Key.Key_Up, Qt.Key.Key_Down, Qt.Key.Key_PageUp, Qt.Key.Key_PageDown)
 
 
@@ -138,6 +139,7 @@ class CommandPalette(FittingDialog):
         self._rest = [*_settings(window), *self._manual()]
         self._runs: list[Entry] = []
         self._found: list[Entry] = []
+        self._more = 0  # that fit, too, and are not listed
         self.words = FilterEdit("Find a command, page, run, client, setting, or page of the manual", self)
         self.words.setPlaceholderText(self.words.accessibleName())
         self.words.textChanged.connect(self._show)
@@ -167,6 +169,7 @@ class CommandPalette(FittingDialog):
         header.resizeSection(0, metrics.averageCharWidth() * _TITLE_CHARACTERS)
         header.resizeSection(2, metrics.horizontalAdvance("Ctrl+Shift+Backspace"))
         made.itemClicked.connect(self._act)
+        made.currentItemChanged.connect(self._say)
         return made
 
     def _pages(self) -> Iterator[Entry]:
@@ -209,6 +212,7 @@ class CommandPalette(FittingDialog):
             item = QTreeWidgetItem(
                 [text.plain(part) for part in (entry.title, about, entry.keys or entry.kind)]
             )
+            item.setSizeHint(0, QSize(0, self.fontMetrics().height() + _ROW_ROOM_PX))
             item.setIcon(0, icon(entry.icon, colours, Tone.MUTED))
             item.setToolTip(1, text.tip(about))
             item.setData(0, Qt.ItemDataRole.AccessibleTextRole, f"{entry.title}, {entry.kind}. {about}")
@@ -217,16 +221,22 @@ class CommandPalette(FittingDialog):
             self.list.addTopLevelItem(item)
         chosen = self._found.index(kept) if kept in self._found and not self.words.text() else 0
         self.list.setCurrentItem(self.list.topLevelItem(chosen))
-        more = len(found) - len(self._found)
-        self._note.setText(
-            f"Enter opens it.  {more:,} more: type another word." if more > 0
-            else "Enter opens it." if found else "Nothing has all of these words in it."
-        )  # fmt: skip
+        self._more = len(found) - len(self._found)
+        self._say()
+
+    def _say(self) -> None:
+        """Say what Enter does with the chosen one."""
+        chosen = self._chosen
+        more = f"  {self._more:,} more: type another word." if self._more > 0 else ""
+        if chosen is None:
+            self._note.setText("Nothing has all of these words in it.")
+        else:
+            self._note.setText(f"{f'Not now: {chosen.why}' if chosen.why else 'Enter opens it.'}{more}")
 
     @property
     def _chosen(self) -> Entry | None:
         row = self.list.indexOfTopLevelItem(self.list.currentItem()) if self.list.currentItem() else -1
-        return self._found[row] if row >= 0 else None
+        return self._found[row] if 0 <= row < len(self._found) else None
 
     def _act(self) -> None:
         entry = self._chosen

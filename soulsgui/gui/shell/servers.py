@@ -8,7 +8,7 @@ from soulsgui.errors import UsageError
 from soulsgui.gui.icons import dress, make_primary
 from soulsgui.gui.models.connection import RemoteServer
 from soulsgui.gui.preferences import Preferences
-from soulsgui.gui.text import plain
+from soulsgui.gui.text import plain, tip
 from soulsgui.gui.widgets.boxes import column, row
 from soulsgui.gui.widgets.command_button import give_menu
 from soulsgui.gui.widgets.dialog import FittingDialog
@@ -37,6 +37,7 @@ class ServerSelector(QToolButton):
         self.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
         self._preferences = preferences
         self._choices = QMenu(self)
+        self._choices.setToolTipsVisible(True)
         # Then, and not when one was chosen: it would be deleted while it tells of that.
         self._choices.aboutToShow.connect(self._fill)
         give_menu(self, self._choices)
@@ -49,6 +50,8 @@ class ServerSelector(QToolButton):
         group = QActionGroup(self._choices)
         for server in (None, *self._preferences.servers):
             action = self._choices.addAction(_title(server).replace("&", "&&"))
+            where = "this computer" if server is None else f"{server.host}, by ssh: {server.command}"
+            action.setToolTip(tip(f"Show the server of {where}"))
             action.setCheckable(True)
             action.setChecked(server == chosen)
             action.triggered.connect(lambda _=False, server=server: self.wanted.emit(server))
@@ -57,6 +60,11 @@ class ServerSelector(QToolButton):
         self._choices.addAction("&Add server…").triggered.connect(self.add_wanted)
         forget = self._choices.addAction("&Forget this server")
         forget.setEnabled(chosen is not None)
+        forget.setToolTip(
+            tip(f"Forget how {_title(chosen)} is reached; nothing changes there")
+            if chosen is not None
+            else "Only a server of another computer can be forgotten: show it first"
+        )
         forget.triggered.connect(self._forget)
 
     def show_chosen(self) -> None:

@@ -12,7 +12,7 @@ from soulsgui.gui.shell.manual import ManualDialog, manual_pages
 from soulsgui.gui.shell.window import MainWindow
 from soulsgui.wire.control import RunStatus, RunSummary, Status
 from tests.gui.fake_feed import HELLO, NOTHING_YET, FakeFeed
-from tests.gui.reading import part_of
+from tests.gui.reading import part_of, words_of
 from tests.gui.shell.conftest import Make
 from tests.gui.shell.stub_pages import StubPage
 from tests.states import client
@@ -107,6 +107,7 @@ def test_every_command_is_there_with_its_key_and_one_that_is_off_with_the_reason
     palette.words.setText("stop run")
     enter(qtbot, palette)
     assert palette.isVisible(), "what is off is not done, nor what stands below it"
+    assert "Not now: No run goes on." in words_of(palette)
     fake.take_snapshot(Status(run=RunStatus(id="r1", state="running")))
     palette.reject()
     enter(qtbot, find("stop run"))
