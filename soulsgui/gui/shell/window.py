@@ -45,7 +45,6 @@ from soulsgui.gui.states import Look, clients_here, run_is_active, run_look
 from soulsgui.gui.text import plural
 from soulsgui.gui.theme import Theme
 from soulsgui.gui.throttle import Throttle
-from soulsgui.gui.widgets import boxes
 from soulsgui.gui.widgets.agree import run_dialog
 from soulsgui.gui.widgets.inputs import FilterEdit
 from soulsgui.gui.widgets.job_strip import JobStrip
@@ -192,13 +191,10 @@ class MainWindow(QMainWindow):
         row.addLayout(column, 1)
         self.setCentralWidget(inside)
         self.status_line = StatusLine(self)
+        self.statusBar().addWidget(self.status_line, 1)
         self.jobs = JobStrip(self._feed, self)
         self.jobs.problem.connect(self._refused)
-        # In a layout of their own: a status bar does not hear that a widget in it wants another size.
-        foot = QWidget(self)
-        boxes.row((self.status_line, 1), self.jobs, on=foot, margins=boxes.NO_MARGINS)
-        foot.setMinimumHeight(self.jobs.sizeHint().height())  # what is above stands still when jobs come
-        self.statusBar().addWidget(foot, 1)
+        self.statusBar().addPermanentWidget(self.jobs)
         self.statusBar().setSizeGripEnabled(False)
         self._status = Throttle(self, self._show_status, _STATUS_EVERY_MS)
 

@@ -1,7 +1,7 @@
 """The jobs that go on, in one line: what the newest does, how far it is, and a button that cancels it."""
 
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QProgressBar, QWidget
+from PySide6.QtWidgets import QProgressBar, QSizePolicy, QWidget
 
 from soulsgui.gui import text
 from soulsgui.gui.feed import DOWNLOAD, Call, Feed
@@ -41,6 +41,8 @@ class JobStrip(QWidget):
         character = self.fontMetrics().averageCharWidth()
         self.words = ElidedLabel("", self)
         self.words.setFixedWidth(character * _WORDS_CHARACTERS)
+        # A layout gives no fixed width to who says that its width is ignored.
+        self.words.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Preferred)
         self.bar = QProgressBar(self)
         self.bar.setAccessibleName("Progress of the job")
         self.bar.setFixedWidth(character * _BAR_CHARACTERS)
