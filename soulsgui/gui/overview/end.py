@@ -21,7 +21,7 @@ from soulsgui.wire.control import BEST, Preset, RunStatus
 
 _MARGIN_PX = 10
 _GAP_PX = 8
-_WORDS_CHARACTERS = 36
+_WORDS_CHARACTERS = 48
 _BEGINS = ("run.start", "run.resume")
 
 
@@ -163,6 +163,7 @@ class EndStrip(QFrame):
     def _offer_next(self) -> None:
         offered = self._preset is not None and self._run.reached == "mean_return"
         self.next.setVisible(offered)
+        self.again.setVisible(not offered)  # the next one is a new run, too
         if self._preset is not None:
             words = f"Train {task_of(self._preset)}…"
             self.next.say(words, "play")

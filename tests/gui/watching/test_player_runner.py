@@ -15,7 +15,7 @@ from soulsgui.runner.run.library import Library
 from soulsgui.runner.run.record import RunRecord
 from soulsgui.training.checkpoint import write_checkpoint
 from soulsgui.wire.control import RunSummary
-from tests.end_to_end.server import RunningServer, wait_for
+from tests.end_to_end.server import RunningServer
 from tests.gui.fake_feed import FakeShell
 from tests.gui.reading import shown
 from tests.modes.test_evaluate_command import balancing
@@ -65,5 +65,5 @@ def test_a_checkpoint_is_watched_waits_and_is_filmed(
     assert len(pane.recording) <= came + 5
     (watched,) = feed.watched
     player.close()
-    wait_for(lambda: server.api.job(watched).state == "cancelled", "the evaluation ends")
+    qtbot.waitUntil(lambda: server.api.job(watched).state == "cancelled")
     assert feed.watched == {}
