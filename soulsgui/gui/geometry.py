@@ -50,7 +50,8 @@ class Memory:
                 continue
             if isinstance(part, QSplitter):
                 part.restoreState(state)
-            else:
+            # Qt takes a state with more columns than there are, and dies of it.
+            elif str(self._settings.value(f"{self._key(part)}Columns")) == str(part.model().columnCount()):
                 line = str(self._settings.value(f"{self._key(part)}Line"))
                 part.restore_columns(state, int(line) if line.isdecimal() else 0)
 
@@ -61,6 +62,7 @@ class Memory:
             self._settings.setValue(self._key(part), state)
             if isinstance(part, Table):
                 self._settings.setValue(f"{self._key(part)}Line", part.line_px)
+                self._settings.setValue(f"{self._key(part)}Columns", part.model().columnCount())
 
     def _key(self, part: QSplitter | Table) -> str:
         return f"{self._page}/{part.objectName()}"

@@ -39,3 +39,8 @@ def test_splitters_and_columns_come_back_as_they_were(qtbot: QtBot, tmp_path: Pa
     Memory(kept(), "runs").restore(again, other)
     assert other.columnWidth(1) == 333
     assert again.sizes() == splitter.sizes()
+    settings = kept()
+    settings.setValue("runs/runsTableColumns", 99)
+    _, other = arranged(qtbot)
+    Memory(settings, "runs").restore(other)
+    assert other.columnWidth(1) == usual, "Qt would draw the columns of another version"

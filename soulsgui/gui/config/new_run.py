@@ -167,7 +167,7 @@ class NewRunDialog(FormDialog):
         form.addRow("", self.hint)
         form.addRow("&Name", self.name)
         form.addRow("N&ote", self.note)
-        form.addRow("&Seeds", self.seeds)
+        form.addRow("S&eeds", self.seeds)
         form.addRow("&Local clients", self.clients)
         form.addRow("&Goal (mean return)", self.goal)
         form.addRow("", self.no_goal)

@@ -109,7 +109,7 @@ class RunningTab(QWidget):
             self._run = active
             self._fetch.forget()
             self.model.replace(())
-            self._title.setText(run_title(run) if active else "")
+            self._title.setText(f"Running: {run_title(run)}" if active else "")
             if self.form is not None:
                 self.form.load({}, {})
                 self.form.setEnabled(False)

@@ -21,6 +21,7 @@ from soulsgui.gui.widgets.ask import AskingButton
 from soulsgui.gui.widgets.boxes import NO_MARGINS, column, row
 from soulsgui.gui.widgets.command_button import Words
 from soulsgui.gui.widgets.fitting_button import FittingButton
+from soulsgui.gui.widgets.inputs import leave_wheel_to_page
 from soulsgui.gui.widgets.labels import Heading, Label, muted, wrapped
 from soulsgui.gui.widgets.table import Deed, Table
 from soulsgui.wire.control import ApiError, Experiment, RunSummary, SweepStatus, SweepTrial
@@ -65,6 +66,7 @@ class ExperimentPart(QWidget):
         self._feed = feed
         self._experiment = ""
         self.score = QComboBox(self)
+        leave_wheel_to_page(self.score)
         for name, title in _SCORES.items():
             self.score.addItem(title, name)
         self.score.currentIndexChanged.connect(self.refresh)

@@ -439,7 +439,7 @@ CHECKPOINT_COLUMNS: tuple[Column[CheckpointInfo], ...] = (
         width=8,
         about="It stays in the history however long that grows",
     ),
-    Column("note", "Note", lambda info: " ".join(info.note.split()), tip=lambda info: info.note, width=16),
+    Column("note", "Note", lambda info: " ".join(info.note.split()), tip=lambda info: info.note, width=13),
 )
 
 

@@ -65,6 +65,11 @@ class CommandButton(FittingButton):
         self.clicked.connect(self.send)
         self._show(Stage.IDLE)
 
+    @property
+    def title(self) -> str:
+        """What it does, in words, also while it says what became of that."""
+        return self._words.idle
+
     def send(self) -> None:
         """Send the command, as a click does."""
         if self.stage is Stage.RUNNING:

@@ -28,6 +28,11 @@ class FittingButton(QPushButton):
         dress(self, icon, tone)
         self._write()
 
+    @property
+    def title(self) -> str:
+        """What it does, in words."""
+        return self._says
+
     def explain(self, tip: str) -> None:
         """Tell more in the tooltip and to screen readers."""
         if tip != self._tip:

@@ -1,6 +1,7 @@
 """The jobs that go on, in one line: what the newest does, how far it is, and a button that cancels it."""
 
 from PySide6.QtCore import Signal
+from PySide6.QtGui import QShowEvent
 from PySide6.QtWidgets import QProgressBar, QSizePolicy, QWidget
 
 from soulsgui.gui import text
@@ -38,18 +39,14 @@ class JobStrip(QWidget):
         self._job: Job | None = None
         self._transfer: Call | None = None
         self._told = ""
-        character = self.fontMetrics().averageCharWidth()
         self.words = ElidedLabel("", self)
-        self.words.setFixedWidth(character * _WORDS_CHARACTERS)
-        # A layout gives no fixed width to who says that its width is ignored.
-        self.words.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Preferred)
         self.bar = QProgressBar(self)
         self.bar.setAccessibleName("Progress of the job")
-        self.bar.setFixedWidth(character * _BAR_CHARACTERS)
         self.bar.setTextVisible(False)
         self.cancel = CommandButton(Words("Cancel", "Cancelling …", "Cancelled"), "close", self._cancel, self)
         self.cancel.problem.connect(self.problem)
-        row(self.words, self.bar, self.cancel, on=self, margins=NO_MARGINS, gap_px=8)
+        self.cancel.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
+        row((self.words, 1), self.bar, self.cancel, on=self, margins=NO_MARGINS, gap_px=8)
         feed.job_changed.connect(self._show)
         feed.jobs_listed.connect(self._show)
         feed.connection_changed.connect(self._show)
@@ -83,6 +80,13 @@ class JobStrip(QWidget):
             self._say(f"{title}: {self._job.progress}{more}", self._job.part)
         live = self._feed.connection.live
         self.cancel.allow(live, "" if live else "Nobody would hear of it now.")
+
+    def showEvent(self, event: QShowEvent) -> None:
+        """Take as much room as its letters need."""
+        super().showEvent(event)
+        character = self.fontMetrics().averageCharWidth()
+        self.words.setFixedWidth(character * _WORDS_CHARACTERS)
+        self.bar.setFixedWidth(character * _BAR_CHARACTERS)
 
     def _say(self, words: str, part: float | None) -> None:
         self.words.setText(words)

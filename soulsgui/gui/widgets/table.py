@@ -8,6 +8,7 @@ from PySide6.QtWidgets import QAbstractButton, QAbstractItemView, QHeaderView, Q
 
 from soulsgui.gui.icons import dress
 from soulsgui.gui.models.records import NamedRows
+from soulsgui.gui.widgets.fitting_button import FittingButton
 
 Deed = QAbstractButton | QAction
 """What can be done with the chosen rows: a button of the page, or an entry of a menu that a button opens."""
@@ -145,18 +146,21 @@ class Table(QTableView):
             if isinstance(deed, QAction):
                 menu.addAction(deed)
             elif not deed.isHidden():
-                entry = menu.addAction(deed.accessibleName() or deed.text())
-                entry.setIcon(deed.icon())
-                entry.setEnabled(deed.isEnabled())
-                entry.setToolTip(deed.toolTip())
-                # The button stays; the menu is gone when the answer comes.
-                entry.triggered.connect(deed.click)
+                self._repeat(deed, menu)
         menu.addSeparator()
         copy = menu.addAction("Copy as text")
         copy.setShortcut(QKeySequence.StandardKey.Copy)
         dress(copy, "copy")
         copy.triggered.connect(self.copy_rows)
         return menu
+
+    def _repeat(self, button: QAbstractButton, menu: QMenu) -> None:
+        entry = menu.addAction(button.title if isinstance(button, FittingButton) else button.text())
+        entry.setIcon(button.icon())
+        entry.setEnabled(button.isEnabled())
+        entry.setToolTip(button.toolTip())
+        # The button stays; the menu is gone when the answer comes.
+        entry.triggered.connect(button.click)
 
     def copy_rows(self) -> None:
         """Copy the chosen rows with their headings, as tables of other programs take them."""
