@@ -42,7 +42,7 @@ class PlotCell(QWidget):
     def __init__(self, feed: Feed, metric: str, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._feed = feed
-        self.metric = metric
+        self.shown_metric = metric
         self.title = metric_title(metric)
         self._shown: list[tuple[LiveCurve, Shown]] = []
         self._arranging = False
@@ -74,10 +74,10 @@ class PlotCell(QWidget):
         self._shown = []
         for one in shown:
             curve = known.get((one.run, one.client)) or (free.pop() if free else self.view.add_curve())
-            curve.follow(one.run, self.metric, one.client)
+            curve.follow(one.run, self.shown_metric, one.client)
             self._shown.append((curve, one))
         for curve in free:
-            curve.follow("", self.metric)
+            curve.follow("", self.shown_metric)
         self._arranging = False
         self._draw()
 
@@ -91,7 +91,7 @@ class PlotCell(QWidget):
             words = "The curves are read as soon as the connection is back."
         elif not all(curve.is_loaded for curve, _ in self._shown):
             words = "Loading …"
-        elif self.metric.startswith(EVALUATION_PREFIX):
+        elif self.shown_metric.startswith(EVALUATION_PREFIX):
             words = "No evaluation yet."
         else:
             words = "None of these runs has rows of this metric."

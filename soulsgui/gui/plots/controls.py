@@ -68,9 +68,9 @@ class PlotsControls(CurveControls):
         )
         self.export = self._menu_button("Export", "export")
         self.layouts = self._menu_button("Layouts", "save")
-        for place, part in enumerate((self.last_box, self.scale_box), 2):
-            leave_wheel_to_page(part)
-            self.row.insert_widget(place, part)
+        for place, box in enumerate((self.last_box, self.scale_box), 2):
+            leave_wheel_to_page(box)
+            self.row.insert_widget(place, box)
         for part in (self.each_client, self.marks, self.cursors, self.export, self.layouts):
             self.row.addWidget(part)
         self._kinds = {kind: self.marks.menu().addAction(words) for kind, words in MARK_KINDS.items()}

@@ -112,15 +112,15 @@ class PlotsPage(QWidget):
         self._lists.addWidget(self.runs)
         self._lists.addWidget(self.metrics)
         self._lists.setMinimumWidth(_CHOICES_CHARACTERS * self.fontMetrics().averageCharWidth() // 2)
-        inside = QWidget(self)
-        self._grid = QGridLayout(inside)
+        self._drawn = QWidget(self)
+        self._grid = QGridLayout(self._drawn)
         self._grid.setContentsMargins(*NO_MARGINS)
         self._grid.setSpacing(10)
         self._area = QScrollArea(self)
         self._area.setFrameShape(QFrame.Shape.NoFrame)
         self._area.setWidgetResizable(True)
         self._area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-        self._area.setWidget(inside)
+        self._area.setWidget(self._drawn)
         drawn = QWidget(self)
         column(self.controls, (self._area, 1), on=drawn, margins=NO_MARGINS, gap_px=6)
         self._splitter = QSplitter(Qt.Orientation.Horizontal, self)
@@ -453,7 +453,7 @@ class PlotsPage(QWidget):
         if what == "copy_values":
             QGuiApplication.clipboard().setText(self.values_in_view())
         elif what == "copy_picture":
-            QGuiApplication.clipboard().setPixmap(self._area.widget().grab())
+            QGuiApplication.clipboard().setPixmap(self._drawn.grab())
         else:
             act = QFileDialog.AcceptMode.AcceptSave
             dialog = FittingFileDialog("Save", lambda path: self.save_to(Path(path)), self, act)
@@ -465,13 +465,12 @@ class PlotsPage(QWidget):
 
     def save_to(self, path: Path) -> None:
         """Write what is in view into a file, as its suffix says: `.csv`, `.png` or `.svg`."""
-        drawn = self._area.widget()
         try:
             if path.suffix == ".csv":
                 path.write_text(self.values_in_view(), encoding="utf-8")
             elif path.suffix == ".svg":
-                path.write_bytes(as_svg(drawn, "SoulsGUI"))
-            elif not drawn.grab().save(str(path)):
+                path.write_bytes(as_svg(self._drawn, "SoulsGUI"))
+            elif not self._drawn.grab().save(str(path)):
                 raise OSError(f"it can't be written as a picture: choose {', '.join(_SUFFIXES)}")
         except OSError as error:
             self._shell.notify("error", f"{path.name} was not saved.", f"{error}. Choose another place.")

@@ -287,8 +287,8 @@ class Cursors:
         """Return what lies between them: of x, and of each curve."""
         if not self.lines:
             return ""
-        ends = self.places
-        found = [(one.name, *(one.series.nearest(end) for end in ends)) for one in curves]
+        left, right = self.places
+        found = [(one.name, one.series.nearest(left), one.series.nearest(right)) for one in curves]
         known = [(name, first, second) for name, first, second in found if first and second]
         if not known:
             return ""
@@ -435,6 +435,7 @@ class Readout(QWidget):
 
     def __init__(self, parent: QWidget) -> None:
         super().__init__(parent)
+        self._over = parent
         self.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
         self._lines: list[tuple[int | None, str]] = []
         self.hide()
@@ -453,7 +454,7 @@ class Readout(QWidget):
             lines = [*lines[: self._MOST - 1], (None, f"and {len(lines) - self._MOST + 1} more")]
         self._lines = lines
         metrics = self.fontMetrics()
-        room = self.parentWidget().rect()
+        room = self._over.rect()
         widest = max(metrics.horizontalAdvance(words) for _, words in lines) + 2 * metrics.height()
         self.resize(min(widest, room.width() // 2), len(lines) * metrics.lineSpacing() + 10)
         right = x_px + 12 + self.width() <= room.width()
@@ -489,7 +490,7 @@ class Legend(QWidget):
         self._row.setSpacing(6)
         self._parts: list[QWidget] = []
         self._curves: Sequence[DrawnCurve] = ()
-        self._moment = Label(parent=self)
+        self._moment = Label("checkpoint or resume", self)
         self._moments = [_Swatch(None, self), self._moment]
         for part in self._moments:
             part.hide()

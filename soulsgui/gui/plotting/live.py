@@ -14,7 +14,7 @@ from PySide6.QtCore import QObject, QTimer, Signal
 from PySide6.QtWidgets import QWidget
 
 from soulsgui.gui.feed import Call, Feed, Fetch
-from soulsgui.gui.plotting.rows import RETURN, Axis
+from soulsgui.gui.plotting.rows import RETURN, STORED, Axis
 from soulsgui.gui.plotting.series import Series
 from soulsgui.wire.control import History, HistoryQueryParams
 from soulsgui.wire.messages.metrics import (
@@ -154,7 +154,7 @@ class LiveCurve(QObject):
             run=series.run_id,
             metric=series.metric,
             client=series.client,
-            x=series.axis.stored,
+            x=STORED[series.axis],
             start=start,
             end=end,
             missing_ok=True,  # the choice may be one that was made for another run

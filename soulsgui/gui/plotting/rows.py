@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +14,7 @@ from soulsgui.wire.messages.metrics import AttemptRow, AttemptStart, EpisodeRows
 
 
 class Axis(StrEnum):
-    """What x means; the values are those of `history.query`, but of training time, which the window makes."""
+    """What x means."""
 
     ENV_STEP = "env_step"
     EPISODE = "episode"
@@ -22,10 +22,15 @@ class Axis(StrEnum):
     TIME = "time"
     TRAINING = "training"  # wall time without what lies between two attempts
 
-    @property
-    def stored(self) -> str:
-        """Along what the store answers for it."""
-        return Axis.TIME.value if self is Axis.TRAINING else self.value
+
+STORED: dict[Axis, Literal["env_step", "episode", "update", "time"]] = {
+    Axis.ENV_STEP: "env_step",
+    Axis.EPISODE: "episode",
+    Axis.UPDATE: "update",
+    Axis.TIME: "time",
+    Axis.TRAINING: "time",
+}
+"""Along what the store answers for an axis."""
 
 
 def axis_title(axis: Axis) -> str:

@@ -28,7 +28,7 @@ def test_curves_grow_with_the_run_and_are_those_of_the_store(
     qtbot.waitUntil(lambda: feed.status.run.state == "stopped")
     choose(page.controls.axis_box, Axis.UPDATE)
     for cell in page.cells.values():
-        asked = {"run": run, "metric": cell.metric, "x": "update"}
+        asked = {"run": run, "metric": cell.shown_metric, "x": "update"}
 
         def is_as_stored(cell=cell, asked=asked) -> bool:
             stored = History.model_validate(server.api.command("history.query", asked))
