@@ -134,7 +134,7 @@ class CommandPalette(FittingDialog):
         self._window = window
         # Of a command that is offered in two places one is enough.
         commands = {entry.title: entry for entry in commands_of(window.toolbar)}
-        del commands[window.menu.find.text().replace("&", "")]
+        del commands[window.menu.find_anything.text().replace("&", "")]
         self._entries = [*commands.values(), *self._pages(), *self._clients(feed)]
         self._rest = [*_settings(window), *self._manual()]
         self._runs: list[Entry] = []
@@ -142,7 +142,7 @@ class CommandPalette(FittingDialog):
         self._more = 0  # that fit, too, and are not listed
         self.words = FilterEdit("Find a command, page, run, client, setting, or page of the manual", self)
         self.words.setPlaceholderText(self.words.accessibleName())
-        self.words.textChanged.connect(self._show)
+        self.words.textChanged.connect(lambda: self._show())
         self.words.returnPressed.connect(self._act)
         self.words.installEventFilter(self)
         self.list = self._make_list()
@@ -196,9 +196,9 @@ class CommandPalette(FittingDialog):
             self._runs.append(
                 Entry("Run", run_title(run), look.icon, act, " · ".join(fact for fact in facts if fact))
             )
-        self._show()
+        self._show(keep=True)
 
-    def _show(self) -> None:
+    def _show(self, keep: bool = False) -> None:
         """List the best of what fits, what can't be done now greyed, with the reason."""
         entries = [*self._entries, *self._runs, *self._rest]
         found = best(entries, self.words.text())
@@ -209,18 +209,21 @@ class CommandPalette(FittingDialog):
         grey, quiet = qcolor(colours.disabled), qcolor(colours.muted)
         for entry in self._found:
             about = " ".join((entry.why or entry.about).split())
-            item = QTreeWidgetItem(
+            made = QTreeWidgetItem(
                 [text.plain(part) for part in (entry.title, about, entry.keys or entry.kind)]
             )
-            item.setSizeHint(0, QSize(0, self.fontMetrics().height() + _ROW_ROOM_PX))
-            item.setIcon(0, icon(entry.icon, colours, Tone.MUTED))
-            item.setToolTip(1, text.tip(about))
-            item.setData(0, Qt.ItemDataRole.AccessibleTextRole, f"{entry.title}, {entry.kind}. {about}")
+            made.setSizeHint(0, QSize(0, self.fontMetrics().height() + _ROW_ROOM_PX))
+            made.setIcon(0, icon(entry.icon, colours, Tone.MUTED))
+            made.setToolTip(1, text.tip(about))
+            made.setData(
+                0, Qt.ItemDataRole.AccessibleTextRole, text.plain(f"{entry.title}, {entry.kind}. {about}")
+            )
             for place in range(3):
-                item.setForeground(place, grey if entry.why else quiet if place else self.palette().text())
-            self.list.addTopLevelItem(item)
-        chosen = self._found.index(kept) if kept in self._found and not self.words.text() else 0
-        self.list.setCurrentItem(self.list.topLevelItem(chosen))
+                made.setForeground(place, grey if entry.why else quiet if place else self.palette().text())
+            self.list.addTopLevelItem(made)
+        chosen = self._found.index(kept) if keep and kept in self._found else 0
+        if (item := self.list.topLevelItem(chosen)) is not None:
+            self.list.setCurrentItem(item)
         self._more = len(found) - len(self._found)
         self._say()
 
@@ -235,7 +238,8 @@ class CommandPalette(FittingDialog):
 
     @property
     def _chosen(self) -> Entry | None:
-        row = self.list.indexOfTopLevelItem(self.list.currentItem()) if self.list.currentItem() else -1
+        current = self.list.currentItem()
+        row = self.list.indexOfTopLevelItem(current) if current is not None else -1
         return self._found[row] if 0 <= row < len(self._found) else None
 
     def _act(self) -> None:

@@ -176,7 +176,7 @@ class WindowMenu(QMenu):
         self._preferences = preferences
         self._theme = theme
         self._window = parent
-        self.find = self._add("&Find anything…", "Ctrl+K")
+        self.find_anything = self._add("&Find anything…", "Ctrl+K")
         self.welcome = self._add("&Welcome")
         self.invite = self._add("&Invite a computer…")
         self.settings = self._add("&Settings…", "Ctrl+,")

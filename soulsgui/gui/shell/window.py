@@ -234,7 +234,7 @@ class MainWindow(QMainWindow):
         self.notifier.opened.connect(self._notification_opened)
         self.menu.invite.triggered.connect(self.open_invite)
         self.menu.welcome.triggered.connect(lambda: self.show_page(WELCOME))
-        self.menu.find.triggered.connect(self._find)
+        self.menu.find_anything.triggered.connect(self._find)
         self.menu.manual.triggered.connect(lambda: self.open_manual())
         self.menu.about.triggered.connect(self._show_about)
         self.menu.quit.triggered.connect(self._quit)

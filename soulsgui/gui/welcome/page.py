@@ -16,13 +16,13 @@ from soulsgui.gui.states import run_is_active, run_look
 from soulsgui.gui.text import count
 from soulsgui.gui.widgets.boxes import NO_MARGINS, column, flow
 from soulsgui.gui.widgets.command_button import CommandButton, Words
-from soulsgui.gui.widgets.labels import Heading, IconLabel, muted, set_tip, wrapped
+from soulsgui.gui.widgets.labels import Heading, IconLabel, keep_place, muted, set_tip, wrapped
 from soulsgui.installing import can_train, how_to_train
 from soulsgui.wire.control import RunSummary
 
 TRY_IT_PRESET = "cartpole_ppo"
 _ICON_PX = 44
-_TILE_CHARACTERS = 30
+_TILE_CHARACTERS = 24
 _GAP_PX = 18
 _RECENT = 4
 _ON_THE_WAY = (ConnectionState.WELCOME, ConnectionState.STARTING, ConnectionState.CONNECTING)
@@ -42,6 +42,9 @@ class Tile(QFrame):
         text.setAlignment(Qt.AlignmentFlag.AlignTop | Qt.AlignmentFlag.AlignLeft)
         self.why = wrapped("", self, "warning")
         self.why.hide()
+        # A reason that comes or goes moves no tile of the next row.
+        keep_place(self.why)
+        self.why.setMinimumHeight(self.fontMetrics().lineSpacing())
         column(mark, heading, (text, 1), self.why, button, on=self, margins=(20, 18, 20, 18), gap_px=10)
 
     def say_why(self, why: str) -> None:

@@ -19,7 +19,7 @@ from soulsgui.gui.feed import Feed
 from soulsgui.gui.loop import Tasks
 from soulsgui.gui.models.connection import ConnectionState, RemoteServer
 from soulsgui.gui.preferences import Preferences
-from soulsgui.gui.shell import remote
+from soulsgui.gui.shell import connection, remote, runner_link
 from soulsgui.gui.shell.connection import Connector
 from soulsgui.gui.shell.remote import SshRefusedError, error_of
 from soulsgui.gui.shell.servers import AddServerDialog
@@ -77,8 +77,13 @@ class Ssh:
 
 @pytest.fixture
 def ssh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ssh:
-    # Far less than what a busy machine may take.
-    monkeypatch.setattr(remote, "_LIMIT_S", LIMIT_S)
+    # Usual limits are far below what a busy machine may take.
+    for module, name in (
+        (remote, "_LIMIT_S"),
+        (connection, "_FAR_HELLO_TIMEOUT_S"),
+        (runner_link, "_PING_EVERY_S"),
+    ):
+        monkeypatch.setattr(module, name, LIMIT_S)
     made = Ssh(tmp_path / "bin")
     monkeypatch.setenv("PATH", f"{made.folder}{os.pathsep}{os.environ['PATH']}")
     return made
