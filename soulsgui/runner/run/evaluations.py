@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
+from statistics import fmean, pstdev
 from typing import TYPE_CHECKING, Any
 
 from soulsgui.config.layers import combine, defaults_layer, load_run_settings
@@ -77,10 +78,7 @@ async def _ask_clients(
         if runner.run_manager.run != run:
             raise Refused(ErrorCode.FAILED, f"{run.run_id} ended before clients had played.")
         await asyncio.sleep(_LOOK_EVERY_S)
-    from soulsgui.modes.evaluate import Evaluation  # late: it is not light
-
-    order, settings = found.order, runner.library.settings(run)
-    played = Evaluation(tuple(found.returns), tuple(found.lengths), found.seconds, found.cut)
+    order, settings, returns = found.order, runner.library.settings(run), list(found.returns)
     return control.Evaluated(
         run_id=run.run_id,
         checkpoint=params.checkpoint,
@@ -93,7 +91,16 @@ async def _ask_clients(
         seed=params.seed,
         greedy=True,
         notes=["It was played by clients, from beginnings of their own."],
-        **played.to_json(),
+        episodes=len(returns),
+        mean_return=fmean(returns),
+        std_return=pstdev(returns),
+        min_return=min(returns),
+        max_return=max(returns),
+        mean_length=fmean(found.lengths),
+        returns=returns,
+        lengths=list(found.lengths),
+        seconds=found.seconds,
+        cut=found.cut,
     )
 
 

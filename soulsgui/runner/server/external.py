@@ -77,9 +77,14 @@ class ExternalServer:
             logger.warning("the server at %s keeps no append-only file: what it holds ends with it", self)
 
     def _connection(self) -> redis.Redis:
-        how = {"socket_timeout": _LIMIT_S, "socket_connect_timeout": _LIMIT_S, "protocol": 2}
         return redis.Redis(
-            host=self.host, port=self.port, password=self.password or None, ssl=self.encrypted, **how
+            host=self.host,
+            port=self.port,
+            password=self.password or None,
+            ssl=self.encrypted,
+            protocol=2,
+            socket_timeout=_LIMIT_S,
+            socket_connect_timeout=_LIMIT_S,
         )
 
     @contextlib.contextmanager
