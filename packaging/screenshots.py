@@ -27,11 +27,12 @@ from soulsgui.wire.invitation import Invitation  # noqa: E402
 from tests.end_to_end.screen import Screen, seconds_until  # noqa: E402
 from tests.end_to_end.server import command_line  # noqa: E402
 
-PAGES = {"overview": "ctrl+1", "clients": "ctrl+2", "runs": "ctrl+3", "config": "ctrl+4", "logs": "ctrl+5"}
+PAGES = ("overview", "clients", "plots", "runs", "config", "logs")  # Ctrl+1, Ctrl+2 ...
 START_LIMIT_S = 90.0
 SETTLE_S = 1.5
 START_S = 5.0
 UPDATES = 9
+POLE = "#c89860"  # CartPole's, as it comes over the feed
 
 
 def main(target: Path) -> None:
@@ -68,17 +69,35 @@ def take(folder: Path, theme: ThemeChoice, target: Path) -> None:
         train(api)
         screen.focus("SoulsGUI")
         curve = (LIGHT if theme is ThemeChoice.LIGHT else DARK).curve(0)
-        for page, keys in PAGES.items():
-            screen.press(keys)
+        for number, page in enumerate(PAGES, start=1):
+            screen.press(f"ctrl+{number}")
             if page == "overview":
                 seconds_until(lambda: screen.count(curve) > 200, "the curve", START_LIMIT_S)
             save(screen, target / f"{page}_{theme.value}.png")
+        watch(screen, target, theme)
         join(folder, api, screen, target, theme)
         api.command("server.shutdown", {"save": False})
     finally:
         window.kill()
         window.wait()
         screen.close()
+
+
+def watch(screen: Screen, target: Path, theme: ThemeChoice) -> None:
+    """Watch the agent play, and take that."""
+    screen.press("ctrl+1")
+    time.sleep(SETTLE_S)
+    screen.press("ctrl+k")
+    time.sleep(SETTLE_S)
+    screen.write("watch it play")
+    time.sleep(SETTLE_S)
+    screen.press("Return")
+    seconds_until(lambda: screen.windows("Watch it play"), "the player", START_LIMIT_S)
+    seconds_until(lambda: screen.count(POLE) > 200, "a picture of the game", START_LIMIT_S)
+    time.sleep(START_S)
+    save(screen, target / f"watching_{theme.value}.png")
+    screen.press("Escape")
+    screen.focus("SoulsGUI")
 
 
 def join(folder: Path, api: ApiClient, screen: Screen, target: Path, theme: ThemeChoice) -> None:
