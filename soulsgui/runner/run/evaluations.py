@@ -127,7 +127,7 @@ async def _play(
         raise RunNotAgreedError(f"The checkpoint {path}", asks)
     if asks is not None:
         agreed.agree(settings)
-    job.tell("starting what plays")
+    job.tell("loading weights and environment")
     request: dict[str, Any] = {
         "path": str(path),
         "settings": settings.model_dump(mode="json"),
