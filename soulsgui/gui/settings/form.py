@@ -1,6 +1,7 @@
 """The form of all settings: search, modified only, per-field reset, checked while one types."""
 
 from collections.abc import Collection, Mapping
+from functools import partial
 from typing import Any
 
 from PySide6.QtCore import QEvent, Qt, QTimer, Signal
@@ -10,10 +11,12 @@ from PySide6.QtWidgets import (
     QFrame,
     QListWidget,
     QListWidgetItem,
+    QPushButton,
     QScrollArea,
     QWidget,
 )
 
+from soulsgui.gui.icons import dress
 from soulsgui.gui.settings.row import SettingRow
 from soulsgui.gui.settings.spec import section_titles, specs, title_of
 from soulsgui.gui.widgets.boxes import NO_MARGINS, column, row
@@ -100,6 +103,7 @@ class Edits:
         return {key: self.value(key) for key in specs() if self.modified(key)}
 
 
+_ALGORITHM = "algorithm"
 _GAP_PX = 8
 _LINE_CHARACTERS = 75
 _LEAST_LINES = 9
@@ -118,6 +122,8 @@ class SettingsForm(QWidget):
         super().__init__(parent)
         self.setObjectName("settingsForm")
         self._keys = specs().keys() if keys is None else keys
+        self._unfolded: set[str] = set()  # sections of algorithms not chosen that are shown all the same
+        self._unfold: dict[str, QPushButton] = {}
         self.edits = Edits({}, {})
         self._server_problems: dict[str, str] = {}
         self._rows: dict[str, SettingRow] = {}
@@ -168,6 +174,12 @@ class SettingsForm(QWidget):
         frame.setProperty("part", "card")
         heading = Heading(title_of(name) if name else "General", 1, frame)
         parts: list[QWidget] = [heading, muted(WrappedLabel(description, frame))]
+        if name in specs()[_ALGORITHM].choices:
+            self._unfold[name] = button = QPushButton(f"Show the settings of {title_of(name)}", frame)
+            button.setProperty("role", "flat")
+            dress(button, "arrow-down")
+            button.clicked.connect(partial(self._unfold_section, name))
+            parts.append(button)
         for key, spec in specs().items():
             if spec.section == name and key in self._keys:
                 self._rows[key] = setting = SettingRow(spec, frame)
@@ -207,6 +219,7 @@ class SettingsForm(QWidget):
         self._server_problems = {key: problem for key, problem in problems.items() if key in self._rows}
         for key in {*before, *self._server_problems}:
             self._show_row(key)
+        self._narrow()
 
     def set_read_only(self, read_only: bool) -> None:
         """Let the values only be looked at."""
@@ -223,6 +236,7 @@ class SettingsForm(QWidget):
         self._words.clear()
         self._modified_only.setChecked(False)
         wanted = self.row(key)
+        self._unfold_section(wanted.spec.section)
         QTimer.singleShot(0, wanted, lambda: self._area.ensureWidgetVisible(wanted, 0, 60))
         wanted.editor.setFocus()
 
@@ -230,6 +244,8 @@ class SettingsForm(QWidget):
         self.edits.type(key, value, problem)
         self._server_problems.pop(key, None)
         self._show_row(key)
+        if key == _ALGORITHM:
+            self._narrow()
         self.edited.emit()
 
     def _reset(self, key: str) -> None:
@@ -251,17 +267,36 @@ class SettingsForm(QWidget):
         problem = edits.problems.get(key) or self._server_problems.get(key, "")
         self._rows[key].show_state(edits.modified(key), edits.unsaved(key), edits.base(key), problem)
 
+    def _unfold_section(self, name: str) -> None:
+        self._unfolded.add(name)
+        self._narrow()
+
+    def _folded(self) -> set[str]:
+        """Return the sections of algorithms that are not chosen, unless one asked for them."""
+        if _ALGORITHM not in self._keys or self._words.text():
+            return set()
+        return self._unfold.keys() - self._unfolded - {str(self.edits.value(_ALGORITHM))}
+
     def _narrow(self) -> None:
         words, only = self._words.text(), self._modified_only.isChecked()
-        shown = {
+        folded = self._folded()
+        matching = {
             key
             for key, each in self._rows.items()
             if each.spec.matches(words) and (not only or self.edits.modified(key))
         }
+        wrong = {*self.edits.problems, *self._server_problems}
+        shown = {
+            key
+            for key in matching
+            if self._rows[key].spec.section not in folded or self.edits.modified(key) or key in wrong
+        }
+        for name, button in self._unfold.items():
+            button.setVisible(name in folded)
         for key, each in self._rows.items():
             if each.isHidden() is (key in shown):
                 each.setVisible(key in shown)
-        sections = {self._rows[key].spec.section for key in shown}
+        sections = {self._rows[key].spec.section for key in matching}
         for number in range(self._index.count()):
             item = self._index.item(number)
             name = item.data(Qt.ItemDataRole.UserRole)
@@ -271,6 +306,7 @@ class SettingsForm(QWidget):
 
     def _jump(self, item: QListWidgetItem) -> None:
         frame = self._sections[item.data(Qt.ItemDataRole.UserRole)]
+        self._unfold_section(item.data(Qt.ItemDataRole.UserRole))
         self._area.verticalScrollBar().setValue(frame.y())
 
     def changeEvent(self, event: QEvent) -> None:
