@@ -47,6 +47,7 @@ class Choices(QWidget):
         self.list = QListWidget(self)
         self.list.setAccessibleName(title)
         self.list.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.list.setSpacing(2)
         self.list.setTextElideMode(Qt.TextElideMode.ElideMiddle)
         self.list.itemChanged.connect(self._item_changed)
         self.list.currentRowChanged.connect(self.current_changed)

@@ -99,6 +99,7 @@ class PlotsPage(QWidget):
         self.runs = Choices("Runs", "Search names, environments, algorithms", self)
         self.metrics = Choices("Metrics", "Search metrics", self)
         self.landing = self.runs.list
+        self.landing.setObjectName("plotsRuns")
         self.controls = PlotsControls(self._shell.settings(), self)
         self.pin = FittingButton("Pin", "pin", self)
         self.pin.setCheckable(True)

@@ -144,9 +144,9 @@ def test_pages_are_reached_by_list_keys_and_name_and_remembered(qtbot: QtBot, ma
     window = make()
     window.navigation.setCurrentRow(1)
     assert window.pages.shown == "clients"
-    qtbot.keyClick(window, Qt.Key.Key_5, Qt.KeyboardModifier.ControlModifier)
+    qtbot.keyClick(window, Qt.Key.Key_6, Qt.KeyboardModifier.ControlModifier)
     qtbot.waitUntil(lambda: window.pages.shown == "logs")
-    assert window.navigation.currentRow() == 4
+    assert window.navigation.currentRow() == 5
     for service_name in ("trainer", "redis"):
         window.show_page("logs", service=service_name)
     assert page_of(window, "logs").places == [{"service": "trainer"}, {"service": "redis"}]
@@ -160,7 +160,7 @@ def test_unsaved_changes_hold_page_and_window_until_they_are_answered(qtbot: QtB
     window.navigation.setCurrentRow(0)
     assert window.pages.shown == "config"
     config.asked.pop()(False)
-    assert window.navigation.currentRow() == 3, "the list shows where one is"
+    assert window.navigation.currentRow() == 4, "the list shows where one is"
     window.show_page("overview")
     config.asked.pop()(True)
     assert window.pages.shown == "overview"
@@ -213,6 +213,7 @@ LANDINGS = {
     "welcome": "welcomePage",
     "overview": "plot",
     "clients": "clients",
+    "plots": "plotsRuns",
     "runs": "runsTable",
     "config": "filter",
     "logs": "filter",
