@@ -116,7 +116,8 @@ class Views(QTabWidget):
             self.form.show_draft(draft.layer.values)
         self._filling = False
         if self._wanted:
-            self.reveal(self._wanted)
+            # Later: until it is enabled it takes no keyboard.
+            QTimer.singleShot(0, self, lambda key=self._wanted: self.reveal(key))
 
     def take_form(self, draft: Draft, preset: str) -> bool:
         """Take what was typed in the form into a draft; False when there was nothing."""
