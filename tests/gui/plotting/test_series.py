@@ -124,7 +124,7 @@ def test_what_was_drawn_stays_where_it_was_while_rows_are_appended() -> None:
             assert seen.setdefault(x, y) == pytest.approx(y, abs=1e-5)
 
 
-@pytest.mark.parametrize("axis", set(Axis) - {Axis.UPDATE})
+@pytest.mark.parametrize("axis", [axis for axis in Axis if axis is not Axis.UPDATE])
 def test_a_resumed_run_goes_on_from_its_checkpoint_along_every_axis(series: Series, axis: Axis) -> None:
     series.append([episodes(range(1, 11)), attempt_row(2, episodes_before=6)])
     series.append([episodes([11, 12], attempt=2, episode=[7, 8], env_steps=[70, 80])])
