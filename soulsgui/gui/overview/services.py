@@ -24,6 +24,8 @@ _WAITS_TIP = "Part of the time in which the trainer waits for samples, or sample
 # What is told of several clients is what is told of the one that needs attention most.
 _WORST_FIRST = ("failed", "backoff", "starting", "stopping", "stopped", "running")
 
+_WELL = (Tone.GOOD, Tone.BUSY, Tone.PAUSED)
+
 _PHASE_LOOKS = {
     "waiting": Look("state-waiting", Tone.BUSY, "Running"),
     "paused": Look("state-paused", Tone.PAUSED, "Running"),
@@ -45,6 +47,7 @@ class CardWords:
     tone: Tone = Tone.MUTED
     tip: str = ""
     speaker: str = ""
+    well: bool = True  # one line says enough
 
 
 def card_words(status: ServiceStatus, passed_s: float) -> CardWords:
@@ -62,6 +65,8 @@ def card_words(status: ServiceStatus, passed_s: float) -> CardWords:
         tone=look.tone if status.state in ("failed", "backoff") else Tone.MUTED,
         tip=_WAITS_TIP if status.kind == "trainer" and "%" in status.detail else "",
         speaker=status.name,
+        # One that ended in order and can't be started now is nothing to look into.
+        well=look.tone in _WELL or (status.state == "stopped" and bool(status.allowed.get("service.start"))),
     )
 
 
@@ -85,6 +90,7 @@ def group_words(clients: Sequence[ServiceStatus], passed_s: float) -> CardWords:
         sentence=f"{words.title}: {words.sentence}" if troubled and words.sentence else "",
         tone=words.tone,
         speaker=worst.name,
+        well=look.tone in _WELL or worst.state == "stopped",
     )
 
 
@@ -147,10 +153,6 @@ class CardSignals(QObject):
 
     log_asked = Signal(str)
     problem = Signal(object)
-
-
-# In these, one line says enough.
-_WELL = (Tone.GOOD, Tone.BUSY, Tone.PAUSED)
 
 
 class _Card(QFrame):
@@ -275,12 +277,11 @@ class _Card(QFrame):
         for label, said in zip(self._labels, (state, facts, usage, words.sentence), strict=True):
             label.setText(said)
             label.setVisible(bool(said))
-        self._brief.setText(" · ".join(said for said in (state, usage) if said))
+        self._brief.setText(" · ".join(said for said in (state, usage) if said) or words.sentence)
         for label in (self._state, self._brief):
             set_property(label, "tone", words.look.tone)
-        well = words.look.tone in _WELL
-        if well is not self._well:
-            self._well = well
+        if words.well is not self._well:
+            self._well = words.well
             self._fold()
         set_property(self._sentence, "tone", words.tone)
         self.setAccessibleName(f"{words.title}: {words.state}. {words.sentence}")

@@ -94,6 +94,8 @@ class Choices(QWidget):
             ticked = choice.name in self._ticked
             item.setCheckState(Qt.CheckState.Checked if ticked else Qt.CheckState.Unchecked)
             item.setIcon(self._mark(choice, ticked))
+            # Room for the box, which is higher than a line.
+            item.setSizeHint(QSize(0, round(1.5 * self.fontMetrics().height())))
             if choice.name == current:
                 self.list.setCurrentRow(row)
         self.list.blockSignals(blocked)

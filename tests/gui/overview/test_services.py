@@ -121,9 +121,19 @@ def test_without_connection_it_stands_still_and_says_why(card: ServiceCard, time
 
 def test_a_long_state_is_read_to_its_end_on_a_narrow_card(qtbot: QtBot, card: ServiceCard) -> None:
     card.show_status(service(phase="updating", detail="waits for samples 62 %, samples wait 25 %"))
+    card.details.setChecked(True)
     card.resize(168, card.heightForWidth(168))
-    said = next(label for label in card.findChildren(QLabel) if label.text().startswith("Updating"))
+    told = [label for label in card.findChildren(QLabel) if label.text().startswith("Updating")]
+    said = next(label for label in told if not label.isHidden())
     assert "62\N{NO-BREAK SPACE}%" in said.text()
     assert said.height() > 1.8 * said.fontMetrics().height()
     assert said.height() >= said.heightForWidth(said.width())
     assert "waits for samples" in said.toolTip()
+
+
+def test_one_that_ended_in_order_and_has_nothing_to_do_is_one_line(card: ServiceCard) -> None:
+    ended = service(state="stopped", outcome="ended as asked")
+    card.show_status(ended)
+    assert card.is_open, "it can be started"
+    card.show_status(ended.model_copy(update={"allowed": {"service.start": "No run goes on."}}))
+    assert not card.is_open
