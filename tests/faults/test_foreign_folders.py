@@ -236,6 +236,25 @@ def test_a_pipe_where_a_file_belongs_keeps_nobody(folders: Folders, name: str) -
     assert info.valid == (name == "note.txt")
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no such pipes")
+@pytest.mark.parametrize("end", ["", "-wal"])
+def test_a_pipe_where_the_curves_belong_keeps_nobody(folders: Folders, end: str) -> None:
+    theirs = strangers_run(folders.runs, {}, True)
+    StoreWriter(theirs.store).close()
+    pipe = theirs.store.with_name(theirs.store.name + end)
+    pipe.unlink(missing_ok=True)
+    os.mkfifo(pipe)
+    with pytest.raises(StoreError, match="is no file"), open_for_reading(theirs.store):
+        pass
+
+
+@pytest.mark.parametrize("data", [b"[" * 300_000, b"\x80", b"[]", b"9" * 5000])
+def test_versions_that_are_none_hide_no_run(folders: Folders, data: bytes) -> None:
+    theirs = strangers_run(folders.runs, {}, True)
+    theirs.versions.write_bytes(data)
+    assert Library(folders.runs).versions(theirs) == {}
+
+
 def test_a_store_with_views_of_a_stranger_is_refused(folders: Folders) -> None:
     theirs = strangers_run(folders.runs, {}, True)
     StoreWriter(theirs.store).close()

@@ -334,13 +334,12 @@ def test_another_user_hears_no_secret_and_everything_from_outside_is_encrypted(r
                     answer = plain.recv(1000)
                     assert answer[:1] in (b"", b"\x15"), "an alert of TLS, or nothing"
                 report.injected("a connection without encryption")
-            for version in (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_1):
-                context = ssl.create_default_context()
-                context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-                context.minimum_version, context.maximum_version = ssl.TLSVersion.TLSv1, version
-                with pytest.raises((ssl.SSLError, OSError)), socket.create_connection(gateway) as plain:
-                    context.wrap_socket(plain)
-                report.injected("an older version of TLS")
+            context = ssl.create_default_context()
+            context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+            context.maximum_version = ssl.TLSVersion.TLSv1_2
+            with pytest.raises(ssl.SSLError), socket.create_connection(gateway) as plain:
+                context.wrap_socket(plain)
+            report.injected("an older version of TLS")
 
             for _ in range(3):
                 began = time.monotonic()
@@ -365,6 +364,8 @@ def test_another_user_hears_no_secret_and_everything_from_outside_is_encrypted(r
                 heard, _ = squatter.communicate(timeout=60)
                 words = json.loads(heard.splitlines()[-1])
                 report.injected("another user at the port of the control interface")
-                now = ControlFile.load(next_one.data / "server" / CONTROL_FILE)
-                assert now.token != control.token
+                file = next_one.data / "server" / CONTROL_FILE
+                dead = control.token
+                wait_for(lambda: file.exists() and ControlFile.load(file).token != dead, "the next one")
+                now = ControlFile.load(file)
                 assert not [one for one in words if own.password in one or now.token in one]

@@ -1,7 +1,6 @@
 """Handlers of commands about the runs of the library and their checkpoints (see `wire.control.commands`)."""
 
 import asyncio
-import json
 import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,7 +16,7 @@ from soulsgui.runner.run.checkpoints import Checkpoints
 from soulsgui.runner.run.evaluations import evaluate
 from soulsgui.runner.run.library import UNPACKED
 from soulsgui.runner.run.start import refuse_reached, refuse_without_torch
-from soulsgui.system import find_dir, read_small
+from soulsgui.system import find_dir
 from soulsgui.wire import control
 from soulsgui.wire.control import ErrorCode
 from soulsgui.wire.manifest import read_manifest
@@ -58,11 +57,10 @@ async def _show_run(runner: "Runner", params: control.RunParams) -> control.RunD
         asyncio.to_thread(runner.library.settings, run),
         asyncio.to_thread(runner.library.checkpoints.list, run),
     )
-    versions = json.loads(read_small(run.versions)) if run.versions.exists() else {}
     return control.RunDetails(
         run=await _told(runner, run),
         settings=public_values(settings),
-        versions=versions,
+        versions=runner.library.versions(run),
         checkpoints=checkpoints,
     )
 

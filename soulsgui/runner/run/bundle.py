@@ -8,7 +8,6 @@ executed, only files of a run are taken, each of the size and hash that it was s
 import csv
 import hashlib
 import io
-import json
 import os
 import re
 import shutil
@@ -172,7 +171,7 @@ def _report(run: RunFolder, series: dict[str, Any] | None) -> str:
     return report(
         library.record(run),
         public_values(library.settings(run)),
-        json.loads(read_small(run.versions)) if run.versions.exists() else {},
+        library.versions(run),
         library.checkpoints.list(run),
         pictures,
         run.network.read_text(encoding="utf-8") if run.network.exists() else "",

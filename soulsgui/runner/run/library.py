@@ -9,6 +9,7 @@ import stat
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from soulsgui.config.errors import ConfigError, Problem, nearest
 from soulsgui.config.layers import load_run_settings
@@ -132,6 +133,14 @@ class Library:
             found, why = None, explained(error)[0]
         found = found or RunRecord(state="failed", error=why)
         return found.model_copy(update={"id": run.run_id, "dir": str(run.root)})
+
+    def versions(self, run: RunFolder) -> dict[str, Any]:
+        """Return the versions of packages that a run was begun with, none where they can't be read."""
+        try:
+            found = json.loads(read_small(run.versions))
+        except (OSError, ValueError, RecursionError):
+            return {}
+        return found if isinstance(found, dict) else {}
 
     def best(self, run: RunFolder) -> tuple[int, float] | None:
         """Return model id and score of the best model that was saved, None while there is none."""
