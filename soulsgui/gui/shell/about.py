@@ -37,7 +37,9 @@ def _program() -> Iterator[tuple[str, str]]:
     yield "SoulsGUI", f"{__version__}, {came}"
     yield "Python", f"{platform.python_version()}, Qt {qVersion()}"
     yield "Packages", ", ".join(f"{name} {_version(name)}" for name in _PACKAGES)
-    yield "System", f"{platform.platform()}, {platform.machine()}, {os.cpu_count()} cores"
+    # Not `platform.platform`, which asks another program.
+    system = f"{platform.system()} {platform.release()}"
+    yield "System", f"{system}, {platform.machine()}, {os.cpu_count()} cores"
 
 
 def _version(package: str) -> str:

@@ -367,11 +367,14 @@ class Toolbar(QToolBar):
         # The least important gives way first.
         given_up = (self.configure, self.quicksave, self.resume, self.pause, self.stop, self.new_run)
         shown = [button for button in given_up if self._mode is Mode.SERVER]
-        others = [self.events, self.servers, self.badge, self.help, self.menu]
-        mode = self.mode.fontMetrics().horizontalAdvance(self.mode.text())
-        taken = mode + self.mode.iconSize().width() + _ICON_ROOM_PX
+        others = [self.events, self.badge, self.help, self.menu]
+        named = [self.mode, self.servers] if self._mode is Mode.SERVER else [self.mode]
+        taken = sum(
+            part.fontMetrics().horizontalAdvance(part.text()) + part.iconSize().width() + _ICON_ROOM_PX
+            for part in named
+        )
         taken += sum(part.sizeHint().width() for part in others if not part.isHidden())
-        gaps = (len(shown) + len(others) + 3) * _GAP_PX
+        gaps = (len(shown) + len(others) + 4) * _GAP_PX
         room = self.width() - taken - gaps
         needed = sum(button.full_width for button in shown)
         for button in shown:
@@ -380,9 +383,10 @@ class Toolbar(QToolBar):
             if narrow:
                 needed -= button.full_width - button.iconSize().width() - _ICON_ROOM_PX
         style = Qt.ToolButtonStyle
-        self.mode.setToolButtonStyle(
-            style.ToolButtonIconOnly if needed > room else style.ToolButtonTextBesideIcon
-        )
+        for part in named:
+            part.setToolButtonStyle(
+                style.ToolButtonIconOnly if needed > room else style.ToolButtonTextBesideIcon
+            )
 
     def show_mode(self, mode: Mode) -> None:
         """Show the commands of one side."""

@@ -309,7 +309,7 @@ def test_client_mode_stops_nothing_and_is_remembered(qtbot: QtBot, make: Make, f
     to_client.trigger()
     assert window.pages.shown == "client"
     assert not window.navigation.isVisible()
-    assert not button(window, "newRun").isVisible()
+    qtbot.waitUntil(lambda: not button(window, "newRun").isVisible())
     assert window.toolbar.badge.text() == "a run goes on"
     assert not [one for one in feed.sent if not one.command.endswith((".list", ".presets"))]
     assert make().pages.shown == "client"
