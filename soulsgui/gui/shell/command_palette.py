@@ -214,7 +214,7 @@ class CommandPalette(FittingDialog):
             )
             made.setSizeHint(0, QSize(0, self.fontMetrics().height() + _ROW_ROOM_PX))
             made.setIcon(0, icon(entry.icon, colours, Tone.MUTED))
-            made.setToolTip(1, text.tip(about))
+            made.setData(1, Qt.ItemDataRole.ToolTipRole, text.tip(about))
             made.setData(
                 0, Qt.ItemDataRole.AccessibleTextRole, text.plain(f"{entry.title}, {entry.kind}. {about}")
             )
