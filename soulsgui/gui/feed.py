@@ -515,8 +515,10 @@ class Feed(QObject):
         """Another server is followed from now on: nothing that is known holds any more."""
         self.remote = remote
         self.status, self.hello, self.events = Status(), None, []
+        self.jobs, self.watched = {}, {}
         self.last_data = self.cursor = None
         self.forgotten.emit()
+        self.jobs_listed.emit()
         self.snapshot_taken.emit(self.status)
 
     def greet(self, hello: Hello) -> None:

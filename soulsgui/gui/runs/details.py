@@ -348,7 +348,7 @@ class RunDetails(QWidget):
         refusal = away or why_run_not_trashed(self._run, self._feed.status.run)
         freed = text.size(self._run.size_bytes) if self._run is not None else ""
         allow(self.trash, refusal, f"Throw it away; {freed} become free when the bin is emptied")
-        self.open.setVisible(bool(path) and Path(path).is_dir())
+        self.open.setVisible(bool(path) and not self._feed.remote and Path(path).is_dir())
 
     @property
     def _folder(self) -> str:
