@@ -17,6 +17,7 @@ from PySide6.QtWidgets import (
     QToolButton,
     QTreeWidget,
     QTreeWidgetItem,
+    QWidget,
 )
 
 from soulsgui.gui import text
@@ -87,9 +88,11 @@ def best(entries: Iterable[Entry], typed: str) -> list[Entry]:
     return [entry for _, entry in sorted(found, key=lambda one: one[0])]
 
 
-def commands_of(toolbar: QToolBar) -> Iterator[Entry]:
-    """Yield what the buttons of a toolbar do, and the entries of their menus."""
-    for button in toolbar.findChildren(QAbstractButton):
+def commands_of(toolbar: QToolBar, page: QWidget | None = None) -> Iterator[Entry]:
+    """Yield what the buttons of a toolbar do, and the entries of their menus; and those seen on a page."""
+    on_page = page.findChildren(QPushButton) if page is not None else []
+    seen = [button for button in on_page if button.isVisible() and not button.isCheckable()]
+    for button in (*toolbar.findChildren(QAbstractButton), *seen):
         menu = button.menu() if isinstance(button, QPushButton | QToolButton) else None
         if menu is not None:
             yield from _entries_of(menu)
@@ -133,7 +136,9 @@ class CommandPalette(FittingDialog):
         self.setWindowTitle("Find anything")
         self._window = window
         # Of a command that is offered in two places one is enough.
-        commands = {entry.title: entry for entry in commands_of(window.toolbar)}
+        commands: dict[str, Entry] = {}
+        for entry in commands_of(window.toolbar, window.pages.currentWidget()):
+            commands.setdefault(entry.title, entry)
         del commands[window.menu.find_anything.text().replace("&", "")]
         self._entries = [*commands.values(), *self._pages(), *self._clients(feed)]
         self._rest = [*_settings(window), *self._manual()]
