@@ -42,7 +42,7 @@ from soulsgui.gui.runs.models import (
 from soulsgui.gui.shell import Action, Shell, carry_out, notify_problem
 from soulsgui.gui.states import run_is_active
 from soulsgui.gui.widgets.ask import AskingButton
-from soulsgui.gui.widgets.boxes import column, row
+from soulsgui.gui.widgets.boxes import column, flow, row
 from soulsgui.gui.widgets.command_button import CommandButton, MoreButton, Words, allow
 from soulsgui.gui.widgets.dialog import FittingFileDialog, FormDialog
 from soulsgui.gui.widgets.empty_state import EmptyState
@@ -57,6 +57,7 @@ _FORMATS = {"onnx": "ONNX", "safetensors": "safetensors"}
 _NOTE_LINES = 4
 _CHARACTERS = 52
 SendNote = Callable[[str | None, str], Call]
+_GAP_PX = 8
 
 
 class NoteDialog(FormDialog):
@@ -199,7 +200,7 @@ class CheckpointsTab(QWidget):
             self.restore,
             self.purge,
         ]
-        return row((self._words, 1), *buttons, self.more)
+        return row((self._words, 1), flow(*buttons, self.more, gap_px=_GAP_PX))
 
     def _deeds(self) -> list[Deed]:
         if self.bin.isChecked():

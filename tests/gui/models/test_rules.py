@@ -124,15 +124,11 @@ def test_resuming_asks_only_where_another_run_would_be_stopped() -> None:
     assert "saves before it ends (last checkpoint 2 min ago)" in question.sentence
 
 
-def test_loading_tells_what_is_overwritten_and_stopped() -> None:
+def test_loading_tells_into_which_run_and_what_is_overwritten() -> None:
     assert why_not_resumed(None, "checkpoint") == "Choose a checkpoint first."
-    question = load_question(checkpoint(), OLD, RunStatus())
-    assert question.title == "Load this checkpoint of old?"
+    question = load_question(checkpoint(), OLD, AGAIN)
+    assert question.title == "Load this checkpoint into old?"
+    assert "old is saved first; its clients stay." in question.sentence
     assert "from update 40 as a new attempt" in question.sentence
-    assert "The 2,500 steps after it stay on the curves" in question.sentence
-    assert "stopped" not in question.sentence
-    newest = load_question(checkpoint(), OLD.model_copy(update={"env_steps": 1000}), RunStatus())
-    assert "overwritten" not in newest.sentence
-    goes_on = load_question(checkpoint(), OLD, AGAIN).sentence
-    assert "old is stopped first; it saves before it ends (last checkpoint 2 min ago)." in goes_on
-    assert "8,000 steps" in goes_on, "of the active run its newest ones count"
+    assert "The 8,000 steps after it stay on the curves" in question.sentence, "its newest ones count"
+    assert "overwritten" not in load_question(checkpoint(), NEW, AGAIN).sentence
