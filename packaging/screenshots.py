@@ -32,7 +32,6 @@ START_LIMIT_S = 90.0
 SETTLE_S = 1.5
 START_S = 5.0
 UPDATES = 9
-POLE = "#c89860"  # CartPole's, as it comes over the feed
 
 
 def main(target: Path) -> None:
@@ -74,31 +73,13 @@ def take(folder: Path, theme: ThemeChoice, target: Path) -> None:
             if page == "overview":
                 seconds_until(lambda: screen.count(curve) > 200, "the curve", START_LIMIT_S)
             save(screen, target / f"{page}_{theme.value}.png")
-        watch(screen, target, theme)
         join(folder, api, screen, target, theme)
-        api.command("server.shutdown", {"save": False})
     finally:
+        if control_path(folders).exists():
+            ApiClient(ControlFile.load(control_path(folders))).command("server.shutdown", {"save": False})
         window.kill()
         window.wait()
         screen.close()
-
-
-def watch(screen: Screen, target: Path, theme: ThemeChoice) -> None:
-    """Watch the agent play, and take that."""
-    screen.press("ctrl+1")
-    time.sleep(SETTLE_S)
-    screen.press("ctrl+k")
-    seconds_until(lambda: screen.windows("Find anything"), "the list", START_LIMIT_S)
-    screen.focus("Find anything")
-    screen.write("watch it play")
-    time.sleep(SETTLE_S)
-    screen.press("Return")
-    seconds_until(lambda: screen.windows("Watch it play"), "the player", START_LIMIT_S)
-    seconds_until(lambda: screen.count(POLE) > 200, "a picture of the game", START_LIMIT_S)
-    time.sleep(START_S)
-    save(screen, target / f"watching_{theme.value}.png")
-    screen.press("Escape")
-    screen.focus("SoulsGUI")
 
 
 def join(folder: Path, api: ApiClient, screen: Screen, target: Path, theme: ThemeChoice) -> None:
