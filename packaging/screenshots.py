@@ -29,7 +29,7 @@ from tests.end_to_end.server import command_line  # noqa: E402
 
 PAGES = ("overview", "clients", "plots", "runs", "config", "logs")  # Ctrl+1, Ctrl+2 ...
 START_LIMIT_S = 90.0
-SETTLE_S = 1.5
+SETTLE_S = 4.0
 START_S = 5.0
 UPDATES = 9
 
