@@ -151,7 +151,8 @@ class _Warnings(logging.Handler):
         self.lines: list[str] = []
 
     def emit(self, record: logging.LogRecord) -> None:
-        self.lines.append(f"{record.levelname} {record.name}: {record.getMessage()}")
+        error = f": {record.exc_info[1]!r}" if record.exc_info else ""
+        self.lines.append(f"{record.levelname} {record.name}: {record.getMessage()}{error}")
 
 
 @pytest.fixture(autouse=True)

@@ -37,6 +37,7 @@ from soulsgui.runner.services.outcome import DISK_FULL
 from soulsgui.runner.services.service import Health, ServiceSpec
 from soulsgui.system import free_disk_bytes
 from soulsgui.wire.beats import LOST_S
+from soulsgui.wire.connection import AWAY
 from soulsgui.wire.control import ClientStatus, Event, RunStatus, Status
 from soulsgui.wire.keys import EXPORTER, GATEWAY, TRAINER, Keys
 from soulsgui.wire.messages.metrics import ROW_FIELD, STREAM_LENGTH, ResourceRow
@@ -395,8 +396,9 @@ class Runner(BaseRunner):
             clients = self._clients(now)
             self._tell_of_failing(clients)
             self.publisher.clients(clients)
-        for write in writes:
-            await self.bus.call(write)
+        with contextlib.suppress(*AWAY):  # the next turn tells of it, and asks for the same again
+            for write in writes:
+                await self.bus.call(write)
 
     def _clients(self, now: float) -> list[ClientStatus]:
         found = self.roster.statuses(now, self.run_manager.node(TRAINER), self.run_manager.record.id)

@@ -99,8 +99,8 @@ class CommandHandler:
             case "configure":
                 return trainer.configure(dict(args["values"]), args.get("undoes") is True).model_dump()
             case "evaluate":
-                trainer.learner.evaluate(int(args["episodes"]))
-                return {"attempt": trainer.training.attempt, "update": trainer.agent.updates}
+                trainer.learner.evaluate(command.id, int(args["episodes"]))
+                return {"attempt": trainer.training.attempt}
             case "purge":
                 return {"transitions": trainer.learner.forget(str(args["client"]))}
             case unknown:

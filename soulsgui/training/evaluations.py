@@ -104,6 +104,7 @@ class _Open:
     players: dict[str, tuple[Session, Moving]]
     order: GreedyOrder
     since: float
+    asked: dict[str, int]  # episodes that somebody wants, by the id of the command
 
 
 class ClientEvaluations:
@@ -126,7 +127,7 @@ class ClientEvaluations:
         self._schedule = Schedule(max(self._every, 1))
         self._schedule.due(self._attempt_number, update)
         self._wanted = False
-        self._episodes = 0  # so many, as somebody has asked for; 0 for the usual
+        self._asked: dict[str, int] = {}  # as `_Open.asked`, before it is open
         self._to_confirm: int | None = None
         self._confirmed: int | None = None
         self._open: _Open | None = None
@@ -140,7 +141,7 @@ class ClientEvaluations:
         self._every = 0 if self._in_step else settings.evaluates_every
         self._schedule.every, self._count = max(self._every, 1), settings.evaluation.episodes
 
-    def ask(self, episodes: int) -> None:
+    def ask(self, command_id: str, episodes: int) -> None:
         """Ask with the next weights; `ValueError` says why nobody can be asked."""
         if self._in_step:
             raise ValueError("in lockstep clients play exactly their share")
@@ -148,7 +149,7 @@ class ClientEvaluations:
             raise ValueError("clients are asked where evaluation.every_updates is not 0")
         if not self.asks:
             raise ValueError("no client that could play is there")
-        self._wanted, self._episodes = True, episodes
+        self._asked[command_id] = episodes
 
     def publishing(self, position: TrainingPosition, now: float) -> None:
         """Ask with the weights that are about to be published, when an evaluation is due."""
@@ -156,7 +157,7 @@ class ClientEvaluations:
             return
         confirms = None if self._to_confirm == self._confirmed else self._to_confirm
         self._wanted |= self._schedule.due(self._attempt_number, position.update) or confirms is not None
-        if not (self._wanted and self.asks and self._open is None):
+        if not ((self._wanted or self._asked) and self.asks and self._open is None):
             return
         players = self._players(self._known())
         others = {client: one for client, one in players.items() if client not in self._failed}
@@ -166,7 +167,7 @@ class ClientEvaluations:
         asked = next_in_turn(others, self._asked_last)
         if not asked:
             return
-        count = self._episodes or self._count
+        count = max(self._asked.values(), default=self._count)
         least = count if confirms is None else max(count, LEAST_TO_CONFIRM)
         goal = self._goal if self._judges or confirms is not None else None
         order = GreedyOrder(
@@ -180,14 +181,15 @@ class ClientEvaluations:
             goal=goal,
             least=least,
             players=len(asked),
+            asked=list(self._asked),
         )
         names = ", ".join(session.client for session in asked)
         logger.info("asks %s for up to %d greedy episodes of model %d", names, order.count, order.model_id)
         for session in asked:
             session.greedy = order
         playing = {session.client: (session, Moving(order.count, self._still_for_s)) for session in asked}
-        self._open = _Open(playing, order, now)
-        self._wanted, self._episodes, self._asked_last = False, 0, asked[-1].client
+        self._open = _Open(playing, order, now, self._asked)
+        self._wanted, self._asked, self._asked_last = False, {}, asked[-1].client
         self._hold()
 
     def look(self, connection: redis.Redis, now: float) -> None:
@@ -216,7 +218,7 @@ class ClientEvaluations:
                 model_id = self._open.order.model_id
                 logger.info("%s does not play model %d to its end: %s", client, model_id, why)
             self._failed |= given_up.keys()
-            self._wanted = True
+            self._wanted, self._asked = True, self._open.asked | self._asked
             self._end(connection, self._open)
 
     def _known(self) -> dict[str, Session]:

@@ -126,19 +126,27 @@ def test_one_client_is_asked_at_a_time_with_the_weights_that_are_due() -> None:
 def test_somebody_may_ask_for_one_with_the_next_weights_and_is_told_why_nobody_can_play() -> None:
     stage = Stage("client-1")
     with pytest.raises(ValueError, match="no client"):
-        stage.evaluations.ask(7)
+        stage.evaluations.ask("a", 7)
     stage.look()
-    stage.evaluations.ask(7)
+    stage.evaluations.ask("a", 7)
+    stage.evaluations.ask("b", 5)
     assert stage.publish(1) == {"client-1": 101}
     asked = stage.by_client["client-1"].greedy
     assert asked is not None
-    assert (asked.count, asked.least) == (7, 7)
+    assert (asked.count, asked.least, asked.asked) == (7, 7, ["a", "b"])
+    stage.evaluations.ask("c", 1)
+    stage.join("client-1", session="1-2")
+    stage.look()
+    assert stage.publish(2) == {"client-1": 102}, "who began anew plays it after all, with what came since"
+    again = stage.by_client["client-1"].greedy
+    assert again is not None
+    assert (again.count, again.asked) == (7, ["a", "b", "c"])
     for changed, said in (
         ({"evaluation__every_updates": 0}, "every_updates"),
         ({"determinism": "lockstep", "clients__local": 1}, "share"),
     ):
         with pytest.raises(ValueError, match=said):
-            Stage("client-1", **changed).evaluations.ask(7)
+            Stage("client-1", **changed).evaluations.ask("a", 7)
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from soulsgui.runner.run.agreed import AgreedRuns, RunNotAgreedError
 from soulsgui.runner.run.library import checkpoint_path
 from soulsgui.runner.run.start import override_layer
 from soulsgui.runner.server.bus import ANSWER_LIMIT_S
-from soulsgui.telemetry.store import played_since
+from soulsgui.telemetry.store import played_as_asked
 from soulsgui.wire import control
 from soulsgui.wire.control import ErrorCode
 from soulsgui.wire.keys import EVALUATOR, TRAINER
@@ -71,10 +71,9 @@ async def _ask_clients(
             "Ask for nothing else, or play a checkpoint where the environment is installed.",
         )
     asked = NodeCommand(command="evaluate", args={"episodes": params.episodes})
-    since = (await runner.bus.ask(TRAINER, asked, ANSWER_LIMIT_S)).result
+    attempt = int((await runner.bus.ask(TRAINER, asked, ANSWER_LIMIT_S)).result["attempt"])
     job.tell("clients are asked to play the next weights")
-    place = int(since["attempt"]), int(since["update"])
-    while (found := await asyncio.to_thread(played_since, run.store, *place)) is None:
+    while (found := await asyncio.to_thread(played_as_asked, run.store, attempt, asked.id)) is None:
         if runner.run_manager.run != run:
             raise Refused(ErrorCode.FAILED, f"{run.run_id} ended before clients had played.")
         await asyncio.sleep(_LOOK_EVERY_S)

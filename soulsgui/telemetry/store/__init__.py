@@ -9,7 +9,7 @@ from soulsgui.telemetry.store.history import (
     bucket_width,
     client_names,
     into_buckets,
-    played_since,
+    played_as_asked,
     query_history,
 )
 from soulsgui.telemetry.store.schema import ScoreSummary, StoreError
@@ -24,6 +24,6 @@ __all__ = [
     "bucket_width",
     "client_names",
     "into_buckets",
-    "played_since",
+    "played_as_asked",
     "query_history",
 ]

@@ -2,7 +2,7 @@
 
 import sqlite3
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from soulsgui.telemetry.aggregate import Best
 from soulsgui.telemetry.intake import Complete, Played, enough
@@ -142,9 +142,9 @@ class GreedyEpisodes:
         )
         return stored.rowcount > 0
 
-    def newest_complete(self) -> Complete | None:
+    def newest_complete(self, wanted: Callable[[GreedyOrder], bool] | None = None) -> Complete | None:
         """Return the newest evaluation of which enough is stored, as the median client played it, or None."""
-        for order, whole in self._evaluations():
+        for order, whole in self._evaluations(wanted):
             if len(whole) >= order.players:
                 in_order = sorted(whole.values(), key=lambda one: sum(one.returns) / len(one.returns))
                 return in_order[(len(in_order) - 1) // 2]
@@ -154,7 +154,9 @@ class GreedyEpisodes:
         """Return what each client has played whole of the newest evaluation."""
         return next((whole for _, whole in self._evaluations()), {})
 
-    def _evaluations(self) -> Iterator[tuple[GreedyOrder, dict[str, Complete]]]:
+    def _evaluations(
+        self, wanted: Callable[[GreedyOrder], bool] | None = None
+    ) -> Iterator[tuple[GreedyOrder, dict[str, Complete]]]:
         """Iterate over the evaluations, newest first, with what each client has played whole."""
         orders = self._db.execute(
             "SELECT asked, group_concat(client) FROM greedy_played WHERE number = 0"
@@ -162,7 +164,7 @@ class GreedyEpisodes:
         )
         for asked, clients in orders:
             order = GreedyOrder.read(asked)
-            if order is not None:
+            if order is not None and (wanted is None or wanted(order)):
                 played = ((client, self._played(order, client)) for client in clients.split(","))
                 yield order, {client: one for client, one in played if one is not None}
 

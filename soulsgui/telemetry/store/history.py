@@ -113,12 +113,16 @@ def query_history(path: Path, params: HistoryQueryParams) -> History:
         )
 
 
-def played_since(path: Path, attempt: int, update: int) -> Complete | None:
-    """Return the newest evaluation by clients, of weights from an update on, out of a store; None before."""
+def played_as_asked(path: Path, attempt: int, command_id: str) -> Complete | None:
+    """Return the evaluation by clients that an attempt's trainer was asked for; None before it is played.
+
+    A trainer that was started again knows nothing of it: then the newest of a later attempt is returned.
+    """
     with open_for_reading(path) as db:
-        found = None if db is None or not has_evaluations(db) else GreedyEpisodes(db).newest_complete()
-    place = None if found is None else (found.order.attempt, found.order.update)
-    return found if place is not None and place >= (attempt, update) else None
+        if db is None or not has_evaluations(db):
+            return None
+        episodes = GreedyEpisodes(db)
+        return episodes.newest_complete(lambda order: command_id in order.asked or order.attempt > attempt)
 
 
 class _UpdatesMade:

@@ -116,9 +116,9 @@ class AsynchronousLearner(ABC):
     def lost(self, client: str, reason: str) -> None:  # noqa: B027 - nothing is to be done
         """The others go on; nobody waits for anybody."""
 
-    def evaluate(self, episodes: int) -> None:
+    def evaluate(self, command_id: str, episodes: int) -> None:
         """Have clients play the next weights that are published; `ValueError` says why nobody can."""
-        self._evaluations.ask(episodes)
+        self._evaluations.ask(command_id, episodes)
 
     def forget(self, client: str) -> int:
         """Nothing is remembered that was learned from."""

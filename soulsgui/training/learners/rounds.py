@@ -125,7 +125,7 @@ class RoundLearner:
         self.store.add(accepted.segments, numbers[accepted.clients])
         self.status.staleness.accept(np.zeros(accepted.segments.count, np.int64), accepted.segments.length)
 
-    def evaluate(self, episodes: int) -> None:
+    def evaluate(self, command_id: str, episodes: int) -> None:
         """Refuse: clients that play a round together play nothing beside it."""
         raise ValueError("clients that play in rounds are not asked for evaluations")
 

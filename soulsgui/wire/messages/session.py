@@ -87,6 +87,7 @@ class GreedyOrder(Message):
         least: With a goal, episodes after which that is checked for the first time.
         players: How many clients play it, each all of it, so that none decides: the median of their means
             counts, the lower one of two.
+        asked: Ids of the commands that asked for it.
     """
 
     model_id: int = Field(ge=0)
@@ -99,6 +100,7 @@ class GreedyOrder(Message):
     goal: float | None = None
     least: int = Field(1, ge=1)
     players: int = Field(1, ge=1)
+    asked: list[str] = Field(default_factory=list)
 
 
 class Grant(Message):

@@ -1,3 +1,4 @@
+import asyncio
 from typing import Any
 
 import pytest
@@ -326,3 +327,19 @@ def test_a_damaged_file_costs_the_names_alone(folders: Folders) -> None:
     assert found.of("gamer-01") == "gamer-01"
     found.set("gamer-01", "Anna", {"gamer-01"})
     assert ClientNames(folders.client_names).of("gamer-01") == "Anna"
+
+
+async def test_a_server_that_goes_away_before_what_follows_is_written_is_asked_for_it_again(
+    runner: Runner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    away, written = asyncio.Event(), asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def write(_connection: redis.Redis) -> None:
+        if not away.is_set():
+            loop.call_soon_threadsafe(away.set)
+            raise redis.ConnectionError("gone")  # an error in the log would fail this test
+        loop.call_soon_threadsafe(written.set)
+
+    monkeypatch.setattr(runner.roster, "take", lambda turn, _now: [write] if turn.clients is not None else [])
+    await asyncio.wait_for(written.wait(), LIMIT_S)
