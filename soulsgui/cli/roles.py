@@ -215,9 +215,12 @@ def _play(arguments: Arguments, name: str, address: Address, start_anew: Callabl
     from soulsgui.wire.messages.owner import ClientFolder, read_rules
 
     owner = ClientFolder(arguments.state_dir) if arguments.state_dir is not None else None
+    shows_game = False
     if arguments.agreement is not None:
         folder = owner or ClientFolder(folders_of(arguments).client)
-        if not read_rules(folder.rules).writes_anywhere:
+        rules = read_rules(folder.rules)
+        shows_game = rules.shows_game
+        if not rules.writes_anywhere:
             # Before the libraries of the client begin threads, which would be free.
             confine(folder.writable)
             setup_logging()
@@ -231,6 +234,7 @@ def _play(arguments: Arguments, name: str, address: Address, start_anew: Callabl
         workers=arguments.workers,
         inference=arguments.inference,
         agreement=arguments.agreement,
+        shows_game=shows_game,
     )
     return run_client(address, name, options, owner, start_anew)
 

@@ -32,8 +32,6 @@ _SPELLING = "Check the spelling, or write module:Name."
 
 BROKEN = (Exception, SystemExit)  # what a broken environment may raise: games like to end the whole program
 
-PICTURES = "rgb_array"  # how Gymnasium calls rendering as pictures
-
 WrapperEntry = str | Mapping[str, Mapping[str, Any] | None]
 
 
@@ -123,24 +121,6 @@ def find_spec(env_id: str) -> EnvSpec:
             why = f": {module} has a {name}, but registers no environment of that name"
             hint = f"Let {module} call gymnasium.register(id='{name}-v0', entry_point='{module}:{name}')."
         raise EnvironmentCheckError(f"There is no environment {env_id!r}{why}.", hint) from error
-
-
-def check_shown(env_id: str) -> None:
-    """Make sure that an environment can be shown as pictures, as far as its class tells.
-
-    Raises:
-        EnvironmentCheckError: It can't, or as `find_spec`.
-    """
-    entry = find_spec(env_id).entry_point
-    creator = load_env_creator(entry) if isinstance(entry, str) else entry
-    metadata = getattr(creator, "metadata", None)
-    modes = metadata.get("render_modes", ()) if isinstance(metadata, Mapping) else (PICTURES,)
-    if PICTURES not in modes:
-        told = f"It renders: {', '.join(map(str, modes))}. " if modes else ""
-        raise EnvironmentCheckError(
-            f"{env_id} can't be shown: it does not render as pictures (render_mode {PICTURES}).",
-            f"{told}Play it without frames and video, or let its class name {PICTURES} in its metadata.",
-        )
 
 
 def longest_episode(

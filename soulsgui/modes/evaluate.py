@@ -19,7 +19,8 @@ from soulsgui.config.schema import Settings, client_settings
 from soulsgui.config.sections.run import EnvSettings
 from soulsgui.environments.choices import MASK_KEY, read_mask
 from soulsgui.environments.imports import restrict_imports
-from soulsgui.environments.make import BROKEN, PICTURES, Env, check_shown, longest_episode, make_env
+from soulsgui.environments.make import BROKEN, Env, longest_episode, make_env
+from soulsgui.environments.pictures import PICTURES, check_shown, rendered
 from soulsgui.environments.spaces import SpacesSpec
 from soulsgui.environments.step import ObservationCheck, check_rewards
 from soulsgui.errors import CheckpointError, ProcessFault, SoulsGuiError, UsageError
@@ -35,7 +36,6 @@ from soulsgui.wire.messages.server_config import Execution, algorithm_name
 MOST_SIDE_BY_SIDE = 16  # environments that are stepped side by side, at most
 
 _VALUED = frozenset({"dqn"})  # algorithms whose policies value actions, and draw nothing
-_LARGEST_SIDE = 4096  # of a picture, pixels
 _USUAL_RATE, _LOWEST_RATE, _HIGHEST_RATE = 30.0, 1.0, 60.0
 
 MakeEnv = Callable[[], Env]
@@ -298,7 +298,7 @@ class _Play:
         self, slot: _Slot, action: Any = None, remembered: Mapping[str, NDArray[np.float32]] | None = None
     ) -> Frame:
         """Return what is seen of an episode, without an action once it has ended."""
-        picture = self.guarded(lambda: _picture(slot.env), "rendering")
+        picture = self.guarded(lambda: rendered(slot.env), "rendering")
         says: Literal["", "values", "probabilities"] = ""
         said = np.zeros(0, np.float32)
         if action is not None and self._policy.num_actions:
@@ -358,17 +358,6 @@ class _Play:
         choices = sum(spaces.action.sizes)
         mask = read_mask(info[MASK_KEY], choices) if choices and MASK_KEY in info else None
         return self.guarded(read, "showing an observation"), mask
-
-
-def _picture(env: Env) -> NDArray[np.uint8]:
-    """Return a picture of an environment, `[height, width, 3]`."""
-    picture: Any = env.render()
-    if not isinstance(picture, np.ndarray) or picture.dtype != np.uint8 or picture.shape[2:] != (3,):
-        raise TypeError(f"no picture of bytes [height, width, 3] was rendered, but {type(picture).__name__}")
-    height, width, _ = picture.shape
-    if not 0 < min(height, width) <= max(height, width) <= _LARGEST_SIDE:
-        raise ValueError(f"a picture of {width} x {height} pixels was rendered")
-    return picture.copy()
 
 
 def _rate(env: Env) -> float:

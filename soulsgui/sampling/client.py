@@ -54,6 +54,7 @@ class ClientOptions:
         workers: Processes of its environments.
         inference: Who has the policy: `local`, or (an inference) `server`.
         agreement: The file that says what the server may run here; None: anything.
+        shows_game: With an agreement, whether the server may look at the game: its settings have no say.
         making: The context that environments are made in.
     """
 
@@ -62,6 +63,7 @@ class ClientOptions:
     workers: int | None = None
     inference: str | None = None
     agreement: Path | None = None
+    shows_game: bool = False
     making: Callable[[], AbstractContextManager[None]] = nullcontext
 
 
@@ -215,6 +217,7 @@ class Client:
             closing.callback(environment.close)
             progress = self._link.progress
             progress.env_id, progress.num_envs = environment.id, environment.num_envs
+            progress.shown = environment.can_be_shown
             known = config if config.spaces else self._tell_spaces(config, environment)
             if known is None:
                 return
@@ -263,6 +266,7 @@ class Client:
         if self._options.agreement is None:
             return config
         settings = within_means(config.settings, psutil.virtual_memory().total, os.cpu_count() or 1)
+        settings["client.shown"] = self._options.shows_game
         return config.model_copy(update={"settings": settings})
 
     def _environment(self, config: ServerConfig) -> Environment:

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from soulsgui.config.metrics import info_keys, read_metrics
 from soulsgui.environments.make import BROKEN, make_vector, named
+from soulsgui.environments.pictures import shown_kwargs
 from soulsgui.environments.spaces import SpacesSpec, spaces_words
 from soulsgui.errors import EnvironmentCheckError, ProcessFault
 from soulsgui.sampling.watchdog import EnvironmentLimits, Watchdog, WatchedStepper, fault_of
@@ -67,7 +68,10 @@ class Environment:
     ) -> None:
         self.id: str = settings["env.id"]
         self.num_envs = num_envs or int(settings["env.num_envs"])
-        self._made_of = self.id, settings["env.kwargs"], settings["env.wrappers"]
+        self._named = self.id, settings["env.kwargs"], settings["env.wrappers"]
+        to_show = shown_kwargs(self.id, settings["env.kwargs"]) if settings.get("client.shown") else None
+        self.can_be_shown = to_show is not None
+        self._made_of = self.id, to_show or settings["env.kwargs"], settings["env.wrappers"]
         self.metrics = read_metrics(settings.get("telemetry.metrics", {}))
         self._restart_hook = str(settings.get("client.restart_hook", ""))
         self._open: Playable | None = None
@@ -104,7 +108,7 @@ class Environment:
 
     def contract(self, family: str, state: Mapping[str, Sequence[int]]) -> str:
         """Return the contract hash of what is played here."""
-        return contract_hash(*self._made_of, self.spaces.to_json(), family, state)
+        return contract_hash(*self._named, self.spaces.to_json(), family, state)
 
     def make_anew(self) -> Playable:
         """Make the environments anew, after what `client.restart_hook` names."""

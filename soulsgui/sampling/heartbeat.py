@@ -93,7 +93,7 @@ class HeartbeatThread(PeriodicWriter):
         super().__init__(address, "heartbeat", key, PERIOD_S, lambda: progress.beat().to_json(), EXPIRY_S)
         self._progress = progress
         self._lines = lines
-        self._log = keys.log(progress.client)
+        self._log, self._picture = keys.log(progress.client), keys.picture(progress.client)
 
     def close(self) -> None:
         """Say goodbye, when the server is there to hear it, and end."""
@@ -105,6 +105,9 @@ class HeartbeatThread(PeriodicWriter):
         super()._write(connection)
         if self._lines is not None:
             self._lines.give(connection, self._log)
+        picture, self._progress.picture = self._progress.picture, None
+        if picture is not None:
+            connection.set(self._picture, picture.to_json(), ex=EXPIRY_S)
 
 
 def own_versions() -> dict[str, str]:

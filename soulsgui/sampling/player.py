@@ -1,5 +1,6 @@
 """Playing for one run, whether in rounds or freely."""
 
+import base64
 import logging
 import threading
 import time
@@ -28,7 +29,7 @@ from soulsgui.sampling.sampling_modes import FreeRunning, RolloutPlan, Rounds, S
 from soulsgui.wire.codec import WeightsHeader
 from soulsgui.wire.messages.chunk import digest_number, pack_chunk
 from soulsgui.wire.messages.server_config import OFF_POLICY, ServerConfig, family_of, state_of
-from soulsgui.wire.messages.session import Episode
+from soulsgui.wire.messages.session import Episode, GamePicture
 
 logger = logging.getLogger(__name__)
 
@@ -67,6 +68,7 @@ class RunPlayer:
         self._attempt = config.attempt
         self._log_level = settings["logging.level"]
         self._episodes_over = True
+        self._looked = 0  # the last number in a wish that a picture was sent for
         self._remote = policy if isinstance(policy, RemotePolicy) else None
         self._policy = None if isinstance(policy, RemotePolicy) else policy
         self._loaded: WeightsHeader | None = None
@@ -257,6 +259,7 @@ class RunPlayer:
                 heard = link.view
                 if heard.config is None or self._run_changed() or link.unanswered:
                     return False
+                self._show(link.wish.look)
                 if self._remote is not None:  # no weights tell it
                     self._attempt = heard.config.attempt
             if self._remote is not None:  # nothing is yielded
@@ -271,6 +274,23 @@ class RunPlayer:
                 self._look(time.monotonic())
                 chunk = pack_chunk(self._config.run_id, self._contract, segments)
                 self._uploader.push_chunk(chunk, segments.steps, int(segments.model_id_first.max()))
+
+    def _show(self, look: int) -> None:
+        """Send a picture of the game, where somebody looks at it."""
+        progress = self._link.progress
+        if look == self._looked or not progress.shown or not self._rollout.begun:
+            return
+        if not self._looked:
+            logger.info("the server looks at the game")
+        self._looked = look
+        picture = self._environment.stepper.shown()
+        if picture is None:
+            progress.shown = False
+            return
+        height, width, _ = picture.shape
+        rgb = base64.b64encode(picture.tobytes()).decode()
+        progress.picture = GamePicture(look=look, width=width, height=height, rgb=rgb)
+        self._link.tell_soon()
 
     def _interrupt_waiting(self) -> None:
         """Let an answer of the inference server be waited for until something else is wanted than now."""

@@ -11,6 +11,7 @@ from soulsgui.wire.messages.base import LONGEST_DETAILS, Instance
 from soulsgui.wire.messages.heartbeat import Answer, GreedyPlay, Heartbeat, InferenceFigures, Phase
 from soulsgui.wire.messages.owner import KEPT_EPISODES, KEPT_FOR_S, MOST_EPISODES, OwnEpisode
 from soulsgui.wire.messages.server_config import Execution
+from soulsgui.wire.messages.session import GamePicture
 from soulsgui.wire.versions import MissingRequirement
 
 logger = logging.getLogger(__name__)
@@ -52,6 +53,8 @@ class Progress:
     late_steps: int = 0
     human_steps: int = 0
     simulated: bool = False  # steps no environment
+    shown: bool = False  # its game may be looked at, and can be
+    picture: GamePicture | None = None  # of the game, to be sent
     leaving: bool = False
     answered: Answer | None = None
     inference: InferenceFigures | None = None  # of an inference server

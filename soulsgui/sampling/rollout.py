@@ -106,6 +106,11 @@ class Rollout:
         self._seed = int(self._rng.integers(2**31))
         self._obs = None
 
+    @property
+    def begun(self) -> bool:
+        """Whether there is an episode that could be looked at."""
+        return self._obs is not None
+
     def _reset(self) -> NDArray[Any]:
         """Begin the first episodes and return their observations `[N, *shape]`."""
         obs = self._within(self._stepper.reset(seed=self._seed))

@@ -17,9 +17,11 @@ from numpy.typing import NDArray
 
 from soulsgui.config.schema import Settings
 from soulsgui.environments.make import BROKEN, Vector
+from soulsgui.environments.pictures import Picture, first_rendered, made_small
 from soulsgui.environments.step import EnvStepper, StepResult
 from soulsgui.errors import EnvironmentFault, ProcessFault, error_words, printable
 from soulsgui.system import family_memory
+from soulsgui.wire.messages.session import LONGEST_SIDE
 
 logger = logging.getLogger(__name__)
 
@@ -210,6 +212,17 @@ class WatchedStepper(EnvStepper):
         super().__init__(vector_env, info_keys)
         self._watchdog = watchdog
         self.timer = StepTimer()
+
+    def shown(self) -> Picture | None:
+        """Return what the first environment shows, made small; None where that fails: the log says why."""
+        self._watchdog.enter("rendering")
+        try:
+            return made_small(first_rendered(self.vector_env), LONGEST_SIDE)
+        except BROKEN as error:
+            logger.warning("the game can't be shown: %s", printable(error_words(error)))
+            return None
+        finally:
+            self._watchdog.leave()
 
     def reset(self, seed: int | None = None) -> NDArray[Any]:
         """Begin anew, as `EnvStepper.reset`."""

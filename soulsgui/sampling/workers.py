@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from soulsgui.environments.choices import Mask
 from soulsgui.environments.make import WrapperEntry, make_vector
+from soulsgui.environments.pictures import Picture
 from soulsgui.environments.spaces import SpacesSpec
 from soulsgui.environments.step import StepResult
 from soulsgui.errors import EnvironmentCheckError, EnvironmentFault, ProcessFault
@@ -148,6 +149,16 @@ class SpreadStepper:
         finally:
             self._watchdog.leave()
 
+    def shown(self) -> Picture | None:
+        """Return what the first environment shows, as `WatchedStepper.shown`."""
+        self._enter("rendering")
+        try:
+            self._workers[0].ask({"shown": True})
+            found: Picture | None = self._workers[0].answer()["shown"]
+            return found
+        finally:
+            self._watchdog.leave()
+
     def step(self, actions: NDArray[Any]) -> StepResult:
         """Step every environment."""
         self._enter("a step")
@@ -258,6 +269,8 @@ def _answer(source: IO[bytes], output: IO[bytes], stepper: WatchedStepper) -> No
         if "actions" in asked:
             step = stepper.step(asked["actions"])._asdict()
             send(output, step | {name: _sendable(step[name]) for name in OBSERVATIONS if name in step})
+        elif "shown" in asked:
+            send(output, {"shown": stepper.shown()})
         else:
             obs = stepper.reset(asked["seed"])
             send(output, {"obs": _sendable(obs), "mask": stepper.mask})

@@ -102,6 +102,7 @@ def client_rights(client: str, prefix: str) -> tuple[str, ...]:
         _selector(("+xadd",), "%RW~", streams),
         _selector(("+set", "+get", "+pttl"), "%RW~", [keys.beat(client)]),
         _selector(("+get", "+getrange", "+strlen"), "%R~", read),
+        _selector(("+set",), "%W~", [keys.picture(client)]),
         _selector(("+rpush",), "%W~", [keys.requests(client)]),
         _selector(("+blpop",), "%RW~", [keys.replies(client)]),
         f"&{keys.weights_event}",

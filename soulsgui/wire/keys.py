@@ -137,6 +137,7 @@ class Keys:
     wish = _NameOf("to")  # the state the runner wants it to be in
     requests = _NameOf("infer:req")  # list of requests to its inference server
     replies = _NameOf("infer:rep")  # list with the answer
+    picture = _NameOf("seen")  # what its game showed when it was looked at last
     wake_up = _NameOf("cmd")  # channel that tells it to read its grant and wish again
 
     # Of one node of the server:
@@ -147,9 +148,9 @@ class Keys:
         """Return every stream that is called after one client."""
         return self.chunks(client), self.episodes(client), self.log(client)
 
-    def lists(self, client: str) -> tuple[str, str]:
-        """Return every list that is called after one client."""
-        return self.requests(client), self.replies(client)
+    def others(self, client: str) -> tuple[str, str, str]:
+        """Return every other key that a client may fill."""
+        return self.requests(client), self.replies(client), self.picture(client)
 
     def of_client(self, client: str) -> tuple[str, ...]:
         """Return every key that is called after one client."""
@@ -158,7 +159,7 @@ class Keys:
             self.grant(client),
             self.wish(client),
             *self.streams(client),
-            *self.lists(client),
+            *self.others(client),
         )
 
     def client_of_beat(self, key: str) -> str:

@@ -13,7 +13,7 @@ import pytest
 from numpy.typing import NDArray
 from PIL import Image, ImageSequence
 
-from soulsgui.environments.make import check_shown
+from soulsgui.environments.pictures import check_shown
 from soulsgui.errors import EnvironmentCheckError, UsageError
 from soulsgui.modes import video as videos
 from soulsgui.modes.evaluate import EvaluationError, Frame, evaluate

@@ -15,6 +15,7 @@ import pytest
 from soulsgui.config.paths import Folders, RunFolder
 from soulsgui.errors import EnvironmentCheckError, SoulsGuiError
 from soulsgui.runner import app
+from soulsgui.runner.api import client_commands
 from soulsgui.runner.app import Runner
 from soulsgui.runner.refusal import Refused
 from soulsgui.runner.run import manager, trash
@@ -27,8 +28,17 @@ from soulsgui.runner.services.outcome import RestartLimits
 from soulsgui.runner.services.service import Health
 from soulsgui.system import process_identity
 from soulsgui.wire.control import COMMANDS, ClientStatus, ErrorCode, ServiceStatus
+from soulsgui.wire.messages.base import Instance
+from soulsgui.wire.messages.heartbeat import EXPIRY_S, Heartbeat
 from soulsgui.wire.messages.node import Reject, Rejects
-from soulsgui.wire.messages.session import LINE_FIELD, Grant, SentLine
+from soulsgui.wire.messages.session import (
+    LINE_FIELD,
+    MOST_PICTURE_BYTES,
+    GamePicture,
+    Grant,
+    SentLine,
+    Wish,
+)
 from tests.faults.waiting import LIMIT_S
 from tests.runner.children import kill
 from tests.runner.running import call, fake_probe, following, new_runner, opened, until
@@ -713,3 +723,46 @@ async def test_trainer_that_only_crashes_fails_a_run(runner: Runner, monkeypatch
     # What failed before is not held against the next one.
     await begun(runner)
     await until(lambda: run_is(runner, "running"))
+
+
+async def test_a_game_is_looked_at_where_its_client_shows_it(
+    runner: Runner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keys = runner.bus.keys
+    wish = Wish(command_id="x", state="pause")
+
+    def beat(shown: bool, counter: int) -> str:
+        told = Heartbeat(client="a", instance=Instance(), counter=counter, phase="sampling", shown=shown)
+        return told.to_json()
+
+    def come(connection: Any) -> None:
+        connection.hset(keys.clients, mapping={"a": "{}"})
+        connection.set(keys.beat("a"), beat(False, 1), ex=EXPIRY_S)
+        connection.set(keys.wish("a"), wish.to_json())
+
+    await runner.bus.call(come)
+    await until(lambda: runner.roster.beat("a") is not None)
+    with pytest.raises(Refused, match="does not show its game") as refused:
+        await call(runner, "clients.look", client="a")
+    assert "Its owner allows it" in refused.value.remedy
+    await runner.bus.call(lambda connection: connection.set(keys.beat("a"), beat(True, 2), ex=EXPIRY_S))
+    await until(lambda: runner.roster.beat("a").shown)
+    monkeypatch.setattr(client_commands, "_PICTURE_LIMIT_S", 0.2)
+    old = GamePicture(look=1, width=1, height=1, rgb="AAAA")
+    for left in (old.to_json(), "x" * 2 * MOST_PICTURE_BYTES):
+        await runner.bus.call(lambda connection, left=left: connection.set(keys.picture("a"), left))
+        with pytest.raises(Refused, match="No picture of a came"):
+            await call(runner, "clients.look", client="a")
+    monkeypatch.setattr(client_commands, "_PICTURE_LIMIT_S", LIMIT_S)
+    asked = asyncio.create_task(call(runner, "clients.look", client="a"))
+
+    def answer(connection: Any) -> bool:
+        found = Wish.read(connection.get(keys.wish("a")))
+        assert (found.command_id, found.state) == ("x", "pause"), "what it is wanted to do stays"
+        connection.set(keys.picture("a"), old.model_copy(update={"look": found.look}).to_json())
+        return True
+
+    while not asked.done():
+        await runner.bus.call(answer)
+        await asyncio.sleep(0)
+    assert (await asked)["rgb"] == "AAAA"

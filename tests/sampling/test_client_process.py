@@ -1,5 +1,6 @@
 """The client as a process of its own: it plays, obeys server and owner, says goodbye, and is killed."""
 
+import base64
 import os
 import signal
 import subprocess
@@ -24,6 +25,7 @@ from soulsgui.wire.keys import Keys
 from soulsgui.wire.messages.heartbeat import Heartbeat
 from soulsgui.wire.messages.owner import Agreement, ClientReport, Rules
 from soulsgui.wire.messages.server_config import LONGEST_EXECUTION, Execution, ServerConfig
+from soulsgui.wire.messages.session import GamePicture, Wish
 from tests.faults.server import faulty_server
 from tests.faults.waiting import LIMIT_S, until
 from tests.sampling.free_trainer import (
@@ -361,6 +363,34 @@ def test_what_a_server_has_a_client_run_writes_in_one_folder_alone_unless_its_ow
             until(outside.exists, "it writes elsewhere")
     finally:
         trainer.close()
+
+
+@pytest.mark.allow_warnings
+def test_a_server_looks_at_the_game_where_the_owner_allows_it_whatever_it_configures(
+    redis_address: Address, tmp_path: Path
+) -> None:
+    path, folder = tmp_path / "agreed.json", tmp_path / "client"
+    write_private(path, Agreement(always=True).to_json().encode())
+    settings = small_settings(env__num_envs=ENVS, client__shown=True)
+    with running_node(redis_address, tmp_path / "run", settings) as node:
+        keys, connection = node.keys, node.connection
+        connection.hset(keys.clients, "c", "{}")
+
+        def looked(number: int) -> GamePicture | None:
+            connection.set(keys.wish("c"), Wish(command_id="", look=number).to_json())
+            connection.publish(keys.wake_up("c"), "")
+            return GamePicture.read(connection.get(keys.picture("c")))
+
+        with closing(_OwnedClient(folder, redis_address, "--agreement", str(path))) as client:
+            client.until_phase("sampling")
+            assert not client.report.beat.shown
+        write_private(client.folder.rules, Rules(shows_game=True).to_json().encode())
+        with closing(_OwnedClient(folder, redis_address, "--agreement", str(path))) as client:
+            until(lambda: client.report.beat.shown and client.report.beat.env_steps, "it plays")
+            found = until(lambda: (now := looked(7)) and now.look == 7 and now, "a picture")
+            assert (found.width, found.height) == (200, 133)
+            assert len(set(base64.b64decode(found.rgb))) > 2, "it is not empty"
+            until(lambda: (now := looked(8)) and now.look == 8, "the next one")
 
 
 @pytest.mark.allow_warnings

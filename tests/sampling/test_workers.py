@@ -18,7 +18,7 @@ from soulsgui.errors import EnvironmentCheckError, EnvironmentFault, ProcessFaul
 from soulsgui.process import child_env, own_command
 from soulsgui.sampling import environment
 from soulsgui.sampling.environment import Environment
-from soulsgui.sampling.watchdog import EnvironmentLimits, Watchdog
+from soulsgui.sampling.watchdog import EnvironmentLimits, Watchdog, WatchedStepper
 from soulsgui.sampling.workers import SpreadStepper
 from soulsgui.system import kill_descendants
 from soulsgui.wire.codec import send
@@ -200,3 +200,30 @@ def test_workers_that_hang_while_they_are_made_are_ended(monkeypatch: pytest.Mon
     with pytest.raises(EnvironmentFault, match="A worker process of the environment is gone"):
         Environment(HANGING, None, on_hang)
     assert ended == []
+
+
+@pytest.mark.processes
+@pytest.mark.allow_warnings
+@pytest.mark.filterwarnings("ignore:.*render method")
+def test_a_game_is_looked_at_also_in_a_worker_and_one_that_can_not_be_goes_on(
+    spread: Spread, watchdog: Watchdog, caplog: pytest.LogCaptureFixture
+) -> None:
+    env = "CartPole-v1", {"render_mode": "rgb_array"}, []
+    with closing(make_vector(*env, 2)) as vector:
+        alone, several = WatchedStepper(vector, watchdog), spread(env, 2, 2)
+        for stepper in (alone, several):
+            stepper.reset(seed=3)
+        there, here = several.shown(), alone.shown()
+        assert here is not None
+        assert there is not None
+        assert here.shape == there.shape == (133, 200, 3)
+        np.testing.assert_array_equal(several.step(np.ones(2, np.int64)).reward, np.ones(2))
+    blind = spread((f"{TOYS}:ToysCounter-v0", {}, []), 1, 1)
+    blind.reset(seed=0)
+    assert blind.shown() is None
+    assert blind.step(np.zeros(1, np.int64)).reward == 1.0
+    with closing(make_vector("CartPole-v1", {}, [], 1)) as vector:
+        unable = WatchedStepper(vector, watchdog)
+        unable.reset(seed=0)
+        assert unable.shown() is None
+        assert "the game can't be shown" in caplog.text

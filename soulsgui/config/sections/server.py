@@ -184,6 +184,11 @@ class ClientSettings(Section, to_clients=True):
         "that is less) makes its environment anew; 0 switches it off.",
         unit="steps/s",
     )
+    shown: bool = setting(
+        False,
+        "Let who watches this server look at the games of its own clients, in small pictures. What invited "
+        "computers show is up to their owners.",
+    )
     max_memory: Annotated[int | None, Field(ge=2**26)] = setting(
         None,
         "A client that uses more memory than this, with everything its environment started, is ended and "

@@ -72,6 +72,8 @@ class RulesRow(QFrame):
         self._anywhere_tip = (
             "For games that save elsewhere, or run under Steam or Wine. The client is started anew."
         )
+        self.shows = QCheckBox("a small picture of it to the server's &owner", self)
+        shows = muted(Label("Shows its game", self))
         may_write = muted(Label("May write files", self))
         title = muted(Label("Plays only while", self))
         self._and = Label("and", self)
@@ -88,8 +90,10 @@ class RulesRow(QFrame):
         grid.addWidget(self.share, 3, 1)
         grid.addWidget(may_write, 4, 0)
         grid.addWidget(self.anywhere, 4, 1, 1, 2)
+        grid.addWidget(shows, 5, 0)
+        grid.addWidget(self.shows, 5, 1, 1, 2)
         grid.setColumnStretch(2, 1)
-        for box in (self.idle, self.full_screen, self.hours, self.anywhere):
+        for box in (self.idle, self.full_screen, self.hours, self.anywhere, self.shows):
             box.toggled.connect(self._changed)
 
     def _time(self, name: str) -> QTimeEdit:
@@ -119,6 +123,7 @@ class RulesRow(QFrame):
             (self.full_screen, rules.not_full_screen),
             (self.hours, rules.only_hours),
             (self.anywhere, rules.writes_anywhere),
+            (self.shows, rules.shows_game),
         ):
             with QSignalBlocker(box):
                 box.setChecked(on)
@@ -139,6 +144,7 @@ class RulesRow(QFrame):
             (self.full_screen, no_full_screen, self._full_screen_tip),
             (self.hours, offline, "By this computer's clock; also over midnight"),
             (self.anywhere, no_anywhere, self._anywhere_tip),
+            (self.shows, offline, "For games that render as pictures. The client is started anew."),
         ):
             # What is on can always be switched off.
             box.setEnabled(not offline and (not why or box.isChecked()))
@@ -164,6 +170,7 @@ class RulesRow(QFrame):
             share=self.share.currentData(),
             end=_MIDNIGHT.secsTo(self.end.time()) // 60,
             writes_anywhere=self.anywhere.isChecked(),
+            shows_game=self.shows.isChecked(),
         )
 
     def _changed(self) -> None:

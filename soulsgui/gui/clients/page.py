@@ -17,13 +17,14 @@ from PySide6.QtWidgets import (
 )
 
 from soulsgui.gui import text
+from soulsgui.gui.clients.look import LookDialog
 from soulsgui.gui.clients.model import state_words
 from soulsgui.gui.clients.section import ClientsSection
 from soulsgui.gui.feed import Call, Feed, Fetch
 from soulsgui.gui.geometry import Memory
 from soulsgui.gui.icons import dress
 from soulsgui.gui.models.connection import why_not
-from soulsgui.gui.models.rules import ROSTER_ACTIONS, why_no_log
+from soulsgui.gui.models.rules import ROSTER_ACTIONS, why_no_log, why_no_look
 from soulsgui.gui.shell import Shell, notify_problem
 from soulsgui.gui.shell.pages import CLIENTS
 from soulsgui.gui.widgets.boxes import column
@@ -124,11 +125,13 @@ class RosterSection(ClientsSection):
         self.rename.clicked.connect(self._rename)
         self.log = FittingButton("Show log", "log", self)
         self.log.clicked.connect(self._show_log)
-        return [[*self.head(), self.invite], [*self.make_buttons(), self.rename, self.log]]
+        self.look = FittingButton("Look…", "watch", self)
+        self.look.clicked.connect(self._look)
+        return [[*self.head(), self.invite], [*self.make_buttons(), self.rename, self.log, self.look]]
 
     def deeds(self) -> list[QPushButton]:
         """Return all that can be done with one client."""
-        return [*super().deeds(), self.rename, self.log]
+        return [*super().deeds(), self.rename, self.log, self.look]
 
     def say_empty(self, away: str, filtered: bool) -> None:
         """Say why no client is shown, and offer to invite somebody where there is none."""
@@ -162,6 +165,7 @@ class RosterSection(ClientsSection):
         for action, why, tip in (
             (self.rename, reason, "Call it something else here; its id stays"),
             (self.log, no_log, log_tip),
+            (self.look, reason or (why_no_look(one) if one is not None else ""), "See its game"),
         ):
             action.setEnabled(not why)
             action.explain(why or tip)
@@ -169,6 +173,10 @@ class RosterSection(ClientsSection):
     def _rename(self) -> None:
         if self.only is not None:
             RenameDialog(self.feed, self.only, self).open()
+
+    def _look(self) -> None:
+        if self.only is not None:
+            LookDialog(self.feed, self.only, self).open()
 
     def _show_log(self) -> None:
         one = self.only

@@ -251,3 +251,11 @@ def why_no_log(client: ClientStatus) -> str:
     """Return why the log of a client can't be shown; empty when it can."""
     told = client.local or client.age_s is not None
     return "" if told else f"{client.name} has told nothing here yet."
+
+
+def why_no_look(client: ClientStatus) -> str:
+    """Return why the game of a client can't be looked at; empty when it can."""
+    if client.shown:
+        return ""
+    allows = "client.shown allows it" if client.local else "its owner allows it by the rules there"
+    return f"{client.name} does not show its game: {allows}, for games that render as pictures."

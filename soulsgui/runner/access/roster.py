@@ -261,6 +261,16 @@ class ClientRoster:
 
         return write
 
+    def looking(self, client: str, number: int) -> Write:
+        """Return the asking for a picture of a client's game, beside what it is wanted to do."""
+
+        def write(connection: redis.Redis) -> None:
+            (before,) = cast("list[bytes | None]", connection.mget([self._keys.wish(client)]))
+            wish = Wish.read(before) or Wish(command_id="")
+            self.wishing(client, wish.model_copy(update={"look": number}))(connection)
+
+        return write
+
     def without_wish(self, *clients: str) -> Write:
         """Return the taking back of wishes: those clients run as they like."""
         return lambda connection: connection.delete(*map(self._keys.wish, clients)) if clients else 0

@@ -21,7 +21,15 @@ from soulsgui.wire.control import ErrorCode
 from soulsgui.wire.control.states import GONE
 from soulsgui.wire.keys import TRAINER, Keys
 from soulsgui.wire.messages.node import Rejects
-from soulsgui.wire.messages.session import KEPT_LINES, LINE_FIELD, SentLine, Wish, WishState
+from soulsgui.wire.messages.session import (
+    KEPT_LINES,
+    LINE_FIELD,
+    MOST_PICTURE_BYTES,
+    GamePicture,
+    SentLine,
+    Wish,
+    WishState,
+)
 from soulsgui.wire.node_commands import NodeCommand
 
 if TYPE_CHECKING:
@@ -33,6 +41,8 @@ Entries = list[tuple[bytes, dict[bytes, bytes]]]
 
 # How long a client of our own may take to answer before it is left as it is.
 _HEAR_LIMIT_S = 5.0
+_PICTURE_LIMIT_S = 5.0
+_PICTURE_EVERY_S = 0.05
 
 
 async def _pause(runner: "Runner", params: control.ClientPauseParams) -> None:
@@ -105,6 +115,25 @@ async def _log(runner: "Runner", params: control.ClientLogParams) -> control.Cli
     keys = runner.bus.keys
     told = await runner.bus.call(lambda connection: told_lines(connection, keys, client, n))
     return control.ClientLog(lines=told, whole=False)
+
+
+async def _look(runner: "Runner", params: control.ClientParams) -> GamePicture:
+    """Ask for a picture until there is a newer one than before."""
+    client, number = params.client, time.time_ns() // 1_000_000
+    key = runner.bus.keys.picture(client)
+    await runner.bus.call(runner.roster.looking(client, number))
+    until = time.monotonic() + _PICTURE_LIMIT_S
+    while time.monotonic() < until:
+        found = await runner.bus.call(lambda redis: redis.getrange(key, 0, MOST_PICTURE_BYTES))
+        picture = GamePicture.read(cast("bytes", found))
+        if picture is not None and picture.look >= number:
+            return picture
+        await asyncio.sleep(_PICTURE_EVERY_S)
+    raise Refused(
+        ErrorCode.NOT_NOW,
+        f"No picture of {client} came within {_PICTURE_LIMIT_S:.0f} s.",
+        "It sends one between two steps of its game, while it plays.",
+    )
 
 
 async def _invite(
@@ -209,6 +238,18 @@ def _check_known(runner: "Runner", params: control.ClientParams) -> None:
         )
 
 
+def _check_look(runner: "Runner", params: control.ClientParams) -> None:
+    _check_wish(runner, params)
+    beat = runner.roster.beat(params.client)
+    if beat is None or not beat.shown:
+        own = "Set client.shown, and resume the run." if _is_own(runner, params.client) else ""
+        raise Refused(
+            ErrorCode.NOT_NOW,
+            f"{params.client} does not show its game: it may not, it can't, or it plays none now.",
+            own or "Its owner allows it by the rules in the window there: Shows its game.",
+        )
+
+
 def _check_wish(runner: "Runner", params: control.ClientParams) -> None:
     _check_known(runner, params)
     if runner.roster.is_revoked(params.client):
@@ -282,6 +323,7 @@ HANDLERS: dict[str, Handler] = {
     "clients.purge": _purge,
     "clients.rejects": _rejects,
     "clients.log": _log,
+    "clients.look": _look,
     "clients.invite.create": _invite,
     "clients.invite.reissue": _reissue,
     "clients.invite.list": _list_invitations,
@@ -297,6 +339,7 @@ CHECKS: dict[str, Check] = {
     "clients.release": _check_release,
     "clients.purge": _check_purge,
     "clients.log": _check_known,
+    "clients.look": _check_look,
     "clients.revoke": lambda runner, params: runner.access.invitations.known(params.client),
     "clients.rename": _check_known,
 }

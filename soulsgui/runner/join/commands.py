@@ -55,9 +55,11 @@ async def _get_rules(runner: "ClientRunner", _params: control.Empty) -> control.
 async def _set_rules(runner: "ClientRunner", params: control.RulesParams) -> control.RulesState:
     before, now = runner.owner_rules.rules, params.rules
     await asyncio.to_thread(runner.owner_rules.keep, now)
-    takes_more = before.share not in ("full", now.share) or before.writes_anywhere != now.writes_anywhere
-    if takes_more and runner.player.wanted:
-        # A process that went behind the others can't come back, nor can one that is confined get out.
+    fixed = ("writes_anywhere", "shows_game")
+    other = any(getattr(before, name) != getattr(now, name) for name in fixed)
+    if (other or before.share not in ("full", now.share)) and runner.player.wanted:
+        # A process that went behind the others can't come back, nor can one that is confined get out; and its
+        # environments are made to be shown, or not.
         await runner.player.restart()
     await runner.follow_rules()
     return await asyncio.to_thread(runner.owner_rules.state)

@@ -52,7 +52,7 @@ def held_by_client(keys: Keys, clients: Sequence[str]) -> Callable[[redis.Redis]
     def measure(connection: redis.Redis) -> dict[str, int]:
         pipeline = connection.pipeline(transaction=False)
         for client in clients:
-            for key in (*keys.streams(client), *keys.lists(client)):
+            for key in (*keys.streams(client), *keys.others(client)):
                 pipeline.memory_usage(key)
         sizes = [size if isinstance(size, int) else 0 for size in pipeline.execute(raise_on_error=False)]
         each = len(sizes) // max(len(clients), 1)
@@ -61,14 +61,14 @@ def held_by_client(keys: Keys, clients: Sequence[str]) -> Callable[[redis.Redis]
     return measure
 
 
-def emptying(streams: Sequence[str], lists: Sequence[str]) -> Callable[[redis.Redis], Any]:
-    """Return the operation that takes everything off these streams and lists."""
+def emptying(streams: Sequence[str], others: Sequence[str]) -> Callable[[redis.Redis], Any]:
+    """Return the operation that takes everything off these streams, and the other keys away."""
 
     def trim(connection: redis.Redis) -> None:
         pipeline = connection.pipeline(transaction=False)
         for name in streams:
             pipeline.xtrim(name, maxlen=0, approximate=False)
-        pipeline.delete(*lists)
+        pipeline.delete(*others)
         pipeline.execute(raise_on_error=False)
 
     return trim
@@ -188,7 +188,7 @@ class MemoryGuard:
         reason = f"it held {size_words(held[worst])} of the server's {size_words(limit)}"
         asked = trainer_answers and await self.cut_off(worst, reason)
         chunks, *others = keys.streams(worst)
-        await self._bus.call(emptying(others if asked else [chunks, *others], keys.lists(worst)))
+        await self._bus.call(emptying(others if asked else [chunks, *others], keys.others(worst)))
         if (worst, asked) not in self._told:
             self._told.add((worst, asked))
             self._tell_of(worst, reason, asked)

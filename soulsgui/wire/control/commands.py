@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from soulsgui.wire.control import results
 from soulsgui.wire.messages.base import Message
 from soulsgui.wire.messages.owner import Rules
+from soulsgui.wire.messages.session import GamePicture
 
 Role = Literal["server", "client"]
 """Which runner carries a command out: that of a server, or that of client mode."""
@@ -1048,6 +1049,15 @@ COMMANDS: dict[str, Command] = {
             typed="clients log",
             reads=True,
             as_json=True,
+        ),
+        Command(
+            "clients.look",
+            ClientParams,
+            "a small picture of what a client's game shows now",
+            GamePicture,
+            more="Its owner allows it, by the rules on that computer; for the server's own clients "
+            "`client.shown` does.",
+            reads=True,
         ),
         Command(
             "clients.release",

@@ -127,6 +127,7 @@ class ClientProgress(Message):
         human_steps: Steps that a person played; they are not sent.
         env_restarts: How often the environment was made anew because it had failed.
         inference: What it has done as an inference server; None: it is none.
+        shown: Whether its game may be looked at, and can be.
     """
 
     env_id: Words = ""
@@ -147,6 +148,7 @@ class ClientProgress(Message):
     human_steps: Count = 0
     env_restarts: Count = 0
     inference: InferenceFigures | None = None
+    shown: bool = False
 
 
 class Heartbeat(ClientProgress):

@@ -39,6 +39,7 @@ class Rules(Message):
         share: How much of the processor it may take.
         end: The second; before the first it is one of the next day, and equal to it the whole day is meant.
         writes_anywhere: Whether what a server has it run may write files wherever its owner may.
+        shows_game: Whether the server may look at a small picture of the game.
     """
 
     only_idle: bool = False
@@ -48,6 +49,7 @@ class Rules(Message):
     end: Minute = 8 * 60
     share: Share = "full"
     writes_anywhere: bool = False
+    shows_game: bool = False
 
     def in_hours(self, minute: int) -> bool:
         """Whether a time of day (minutes since midnight) is one at which it may play."""

@@ -144,10 +144,37 @@ WishState = Literal["run", "pause", "finish", "stop"]
 
 
 class Wish(Message):
-    """The state the runner wants a client in: the `to:<client>` key."""
+    """The state the runner wants a client in: the `to:<client>` key.
+
+    Attributes:
+        look: Another number than before asks for a picture of its game.
+    """
 
     command_id: str
     state: WishState = "run"
+    look: int = 0
+
+
+LONGEST_SIDE = 240  # of a picture of a game, pixels
+_MOST_RGB = 4 * LONGEST_SIDE * LONGEST_SIDE  # three bytes of each pixel are four letters
+MOST_PICTURE_BYTES = _MOST_RGB + 1000
+
+
+class GamePicture(Message):
+    """What a client's game shows: the `seen:<client>` key.
+
+    As plain numbers, so that nobody has to decode a file of a stranger.
+
+    Attributes:
+        look: The number in the wish that asked for it.
+        width, height: Pixels.
+        rgb: Three bytes a pixel, row by row from the top left, in Base64.
+    """
+
+    look: int
+    width: int = Field(ge=1, le=LONGEST_SIDE)
+    height: int = Field(ge=1, le=LONGEST_SIDE)
+    rgb: str = Field(max_length=_MOST_RGB, repr=False)
 
 
 class Episode(Message):

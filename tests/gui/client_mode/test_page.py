@@ -241,8 +241,8 @@ def test_another_address_is_taken_at_once_where_the_server_is_and_else_when_conf
 
 
 def _rules(**change: Any) -> dict[str, Any]:
-    rules = dict.fromkeys(("only_idle", "not_full_screen", "only_hours", "writes_anywhere"), False)
-    return rules | {"begin": 1320, "end": 480, "share": "full"} | change
+    off = ("only_idle", "not_full_screen", "only_hours", "writes_anywhere", "shows_game")
+    return dict.fromkeys(off, False) | {"begin": 1320, "end": 480, "share": "full"} | change
 
 
 def test_a_changed_rule_is_sent_with_all_the_others_and_a_refused_one_goes_back(played: Played) -> None:

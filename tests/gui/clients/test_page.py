@@ -1,3 +1,4 @@
+import base64
 from typing import Any
 
 import pytest
@@ -5,12 +6,14 @@ from PySide6.QtCore import QRectF, Qt
 from PySide6.QtWidgets import QLabel, QMessageBox
 from pytestqt.qtbot import QtBot
 
+from soulsgui.gui.clients.look import LookDialog
 from soulsgui.gui.clients.model import COLUMNS, RATES_ROLE
 from soulsgui.gui.clients.page import ClientLogDialog, ClientsPage, RenameDialog
 from soulsgui.gui.clients.section import spark_points
 from soulsgui.gui.theme import Theme
 from soulsgui.gui.widgets.empty_state import EmptyState
 from soulsgui.wire.control import ClientLog, ClientStatus, LogLine, Status
+from soulsgui.wire.messages.session import GamePicture
 from tests import states
 from tests.gui.fake_feed import LIVE, LOST, FakeFeed, FakeShell, refusal
 from tests.gui.questions import answer
@@ -156,6 +159,31 @@ def test_a_local_client_has_its_log_on_the_page_of_the_logs_and_another_computer
     dialog.renew.click()
     qtbot.waitUntil(lambda: "taken away" in dialog.wrong.text())
     dialog.reject()
+
+
+def test_a_game_is_looked_at_as_long_as_the_dialog_is_open(
+    page: ClientsPage, fake: FakeFeed, qtbot: QtBot
+) -> None:
+    page.roster.choose("gamer-01")
+    assert not page.roster.look.isEnabled()
+    assert "its owner allows it" in page.roster.look.toolTip()
+    fake.change_clients([ONLINE.model_copy(update={"shown": True})])
+    qtbot.waitUntil(page.roster.look.isEnabled)
+    rgb = bytes([255, 0, 0, 0, 0, 255])
+    fake.answers["clients.look"] = GamePicture(look=1, width=2, height=1, rgb=base64.b64encode(rgb).decode())
+    page.roster.look.click()
+    dialog = part_of(page, LookDialog)
+    qtbot.waitUntil(lambda: not dialog.picture.image.isNull())
+    image = dialog.picture.image
+    assert (image.pixelColor(0, 0).name(), image.pixelColor(1, 0).name()) == ("#ff0000", "#0000ff")
+    fake.answers["clients.look"] = GamePicture(look=2, width=9, height=9, rgb="AAAA")
+    qtbot.waitUntil(lambda: "can't be shown" in dialog.empty.words)
+    fake.answers["clients.look"] = refusal("No picture came.")
+    qtbot.waitUntil(lambda: "No picture came." in dialog.empty.words)
+    dialog.reject()
+    asked = len(fake.sent_of("clients.look"))
+    qtbot.wait(700)
+    assert len(fake.sent_of("clients.look")) == asked
 
 
 def test_a_name_that_looks_like_markup_is_read_as_it_was_given(
