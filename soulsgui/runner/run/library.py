@@ -82,6 +82,11 @@ class Library:
         for left in self.root.glob(f"{UNPACKED}*"):
             shutil.rmtree(left, ignore_errors=True)
 
+    def forget(self, run: RunFolder) -> None:
+        """Forget what is remembered of a run that was moved away: another one may get its id."""
+        self._sizes.pop(run.run_id, None)
+        self._numbers.pop(run.run_id, None)
+
     def folders(self) -> list[RunFolder]:
         """Return every run, the newest first."""
         if not self.root.is_dir():

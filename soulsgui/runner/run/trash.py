@@ -1,4 +1,7 @@
-"""The bin: runs and checkpoints that were thrown away, until they are put back or purged."""
+"""The bin: runs and checkpoints that were thrown away, until they are put back or purged.
+
+The checkpoints of a run lie in its own folder: they go with it, and never come into another of its name.
+"""
 
 import asyncio
 import os
@@ -20,13 +23,12 @@ class Bin:
 
     def __init__(self, folder: Path, library: Library) -> None:
         self.runs = Library(folder / "runs")
-        self._library = library
-        self._checkpoints = folder / "checkpoints"
+        self._folder, self._library = folder, library
         self.changing = asyncio.Lock()  # held by who moves or removes something: nothing returns half removed
 
     def checkpoints_of(self, run: RunFolder) -> RunFolder:
         """Return the folder in which the thrown away checkpoints of a run stand as they stood in its own."""
-        return RunFolder(self._checkpoints / run.run_id)
+        return RunFolder(run.trash / run.run_id)
 
     def throw_run(self, run: RunFolder) -> None:
         """Throw a run away."""
@@ -35,6 +37,7 @@ class Bin:
                 ErrorCode.NOT_NOW, f"Run {run.run_id} is pinned.", f"soulsgui runs edit {run.run_id} --pin no"
             )
         _move(run.root, self.runs.root / run.run_id)
+        self._library.forget(run)
 
     def restore_run(self, run_id: str) -> RunFolder:
         """Put a run back."""
@@ -61,8 +64,7 @@ class Bin:
 
     def purge_runs(self, run_id: str) -> int:
         """Remove a run of the bin for good, or with an empty id all; return how many bytes that frees."""
-        runs = [self.runs.find(run_id)] if run_id else self.runs.folders()
-        return sum(_remove(run.root) + _remove(self.checkpoints_of(run).root) for run in runs)
+        return sum(map(_remove, [self.runs.find(run_id).root] if run_id else self._folder.glob("*/*")))
 
     def purge_checkpoints(self, run: RunFolder, path: str) -> int:
         """Remove a checkpoint of a run from the bin for good, or with an empty path all; as `purge_runs`."""
