@@ -32,7 +32,7 @@ from soulsgui.runner.run.library import UNPACKED, Library, refuse_links
 from soulsgui.runner.run.record import LIVE_STATES, RunRecord, interrupted
 from soulsgui.runner.run.report import report
 from soulsgui.runner.status_text import size_words
-from soulsgui.system import atomic_write, free_disk_bytes, read_small
+from soulsgui.system import atomic_write, free_disk_bytes, kept_free_bytes, read_small
 from soulsgui.telemetry.export import read_about, read_series
 from soulsgui.wire.manifest import MANIFEST, PINNED, ManifestFile, read_manifest
 from soulsgui.wire.messages.base import Message
@@ -46,7 +46,6 @@ _LONGEST_LIST_BYTES = 8 * 2**20
 _LONGEST_READ_BYTES = 4 * 2**20  # at once: the table of contents of the zip, above all
 _MOST_FILES = 20_000
 _GREATEST_RATIO = 100  # of what a file unpacks to; more is meant to fill a disk
-_KEPT_FREE_BYTES = 2**30
 _CHUNK_BYTES = 2**20
 _KINDS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _ENCRYPTED = 0x1
@@ -238,7 +237,7 @@ def _read_contents(archive: zipfile.ZipFile, file_bytes: int, runs: Path) -> _Co
     size = sum(file.size for file in contents.files.values())
     if any(file.size < 0 for file in contents.files.values()) or size > _GREATEST_RATIO * file_bytes:
         raise _refusal("it would unpack to far more than a run does.")
-    if size > free_disk_bytes(runs) - _KEPT_FREE_BYTES:
+    if size > free_disk_bytes(runs) - kept_free_bytes(runs):
         raise UsageError("The disk of the data folder has no room for that run.", "Free some space there.")
     return contents
 

@@ -144,7 +144,7 @@ def test_a_run_id_of_others_is_no_path_and_a_torn_file_or_a_full_disk_is_told(
         with pytest.raises(SoulsGuiError, match="damaged"):
             import_run(file, tmp_path / "there", "", told)
     file.write_bytes(whole)
-    monkeypatch.setattr(bundle, "free_disk_bytes", lambda _: 2**30)
+    monkeypatch.setattr(bundle, "free_disk_bytes", lambda _: 10**6)
     with pytest.raises(SoulsGuiError, match="no room"):
         import_run(file, tmp_path / "there", "", told)
 
@@ -215,9 +215,15 @@ def test_what_a_link_leads_to_is_handed_to_nobody(run: RunFolder, tmp_path: Path
     assert not (tmp_path / "two.soulsrun").exists()
 
 
-def test_what_an_import_left_goes_with_the_next_start(file: Path, tmp_path: Path) -> None:
+def test_what_jobs_left_unfinished_goes_with_the_next_start(file: Path, tmp_path: Path) -> None:
     library = Library(tmp_path / "there")
-    import_run(file, library.root, "", told)
+    goes_on, other = import_run(file, library.root, "", told), import_run(file, library.root, "", told)
     (library.root / f"{UNPACKED}.killed" / "run").mkdir(parents=True)
-    library.clear()
-    assert [path.name for path in library.root.iterdir()] == [library.folders()[0].run_id]
+    for run in (goes_on, other):
+        (run.watched / "a1").mkdir(parents=True)
+        (run.history / ".9.a1.new").mkdir()
+    library.clear(goes_on)
+    assert {path.name for path in library.root.iterdir()} == {goes_on.run_id, other.run_id}
+    assert (goes_on.watched.exists(), other.watched.exists()) == (False, False)
+    assert {path.name for path in goes_on.history.iterdir()} == {"8", ".9.a1.new"}  # its trainer may save
+    assert {path.name for path in other.history.iterdir()} == {"8"}
