@@ -88,7 +88,7 @@ class Folders:
     servers = Inside("servers", of="config")  # invitations of other servers taken up here, a file each
     agreed = Inside("runs.agreed.json", of="config")  # what runs may execute on this computer
     runs = Inside("runs", of="data")  # one folder per run
-    trash = Inside("trash", of="data")  # runs and checkpoints that were thrown away, until they are purged
+    trash = Inside("trash", of="data")  # runs that were thrown away, until they are purged
     server = Inside("server", of="data")  # state of the runner of a server
     server_address = Inside("redis.json", of="server")  # address and password of the one that runs now
     invited = Inside("clients.json", of="server")  # who was invited: names, hashes of their secrets
@@ -141,4 +141,5 @@ class RunFolder:
     manual_saves = Inside("manual_save")  # one folder per quicksave
     history = Inside("history")  # checkpoints of all its length, thinned: one folder per model id
     replay = Inside("replay")  # observations of a replay memory too large for the computer's memory
+    trash = Inside("trash")  # checkpoints of it that were thrown away, until they are purged
     logs = Inside("logs")  # one log file per service

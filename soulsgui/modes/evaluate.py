@@ -10,6 +10,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, nullco
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
+from statistics import fmean, pstdev
 from typing import Any, Literal, TypeVar
 
 import numpy as np
@@ -30,6 +31,7 @@ from soulsgui.policies.value_based import log_softmax, only_valid
 from soulsgui.sampling.rollout import Bounds
 from soulsgui.sampling.watchdog import Watchdog, fault_of, limits_of
 from soulsgui.training.checkpoint import read_checkpoint
+from soulsgui.wire.control.results import episode_figures
 from soulsgui.wire.manifest import Manifest
 from soulsgui.wire.messages.server_config import Execution, algorithm_name
 
@@ -69,12 +71,12 @@ class Evaluation:
     @property
     def mean_return(self) -> float:
         """Mean of the returns."""
-        return float(np.mean(self.returns))
+        return fmean(self.returns)
 
     @property
     def std_return(self) -> float:
         """Standard deviation of the returns, of these episodes alone (not corrected)."""
-        return float(np.std(self.returns))
+        return pstdev(self.returns)
 
     @property
     def cut_words(self) -> str:
@@ -98,14 +100,7 @@ class Evaluation:
 
     def to_json(self) -> dict[str, Any]:
         """Return it as JSON-able data."""
-        return {
-            "episodes": self.episodes,
-            "mean_return": self.mean_return,
-            "std_return": self.std_return,
-            "min_return": min(self.returns),
-            "max_return": max(self.returns),
-            "mean_length": float(np.mean(self.lengths)),
-        } | asdict(self)
+        return asdict(self) | episode_figures(self.returns, self.lengths)
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from soulsgui.errors import ProcessFault, SoulsGuiError
 from soulsgui.modes.evaluate import Frame, evaluate_checkpoint
 from soulsgui.modes.video import Video, check_pictures, check_video, jpeg, video
 from soulsgui.process import asked, setup_logging
-from soulsgui.system import LAST, hold_back, kill_descendants
+from soulsgui.system import LAST, explained, hold_back, kill_descendants
 from soulsgui.wire.manifest import read_manifest
 
 logger = logging.getLogger(__name__)
@@ -38,6 +38,9 @@ def run_evaluation_job() -> int:
             send({"report": _evaluate(request, send, watched)})
         except SoulsGuiError as error:
             send({"error": {"message": error.message, "remedy": error.remedy}})
+        except OSError as error:  # such as a disk that is full
+            message, remedy = explained(error)
+            send({"error": {"message": message, "remedy": remedy}})
     return 0
 
 
@@ -88,7 +91,8 @@ class _Progress:
     def __call__(self, ended: int, steps: int) -> None:
         if (now := time.monotonic()) >= self._next:
             self._next = now + _TELL_EVERY_S
-            doing = f"{ended} of {self._episodes} episodes have ended, {steps:,} steps made"
+            made = f"{steps:,} {'step' if steps == 1 else 'steps'} made"
+            doing = f"{ended} of {self._episodes} episodes have ended, {made}"
             self._send({"doing": doing, "part": ended / self._episodes})
 
 

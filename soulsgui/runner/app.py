@@ -98,7 +98,7 @@ class Runner(BaseRunner):
         """
         try:
             self._take_folder("A runner", _REMEDY)
-            await asyncio.to_thread(self.library.clear)
+            await asyncio.to_thread(self.bin.clear)
             self.alerts = Alerts(self.settings.alerts, self.events)
             self._keep_doing(self.alerts.send_waiting, "alerts")
             self._keep_doing(self._note_resources, "resources", _RESOURCES_LOOK_S)
@@ -116,6 +116,7 @@ class Runner(BaseRunner):
             await self.start_gateway()
             await self._start_exporter()
             adopted = await self.run_manager.adopt()
+            await asyncio.to_thread(self.library.clear, self.run_manager.run)
             self.run_manager.holds_queue = holds_queue
             await self.supervisor.stop_orphans()
             self._announce()

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import threading
 from dataclasses import asdict
 from typing import Any
 
@@ -21,6 +22,8 @@ from soulsgui.config.schema import all_settings
 from soulsgui.runner.refusal import Refused
 from soulsgui.runner.run.start import override_layer
 from soulsgui.wire.control import ConfigCheckParams, ConfigSaveParams, ConfigValues, ErrorCode, Preset
+
+_SAVING = threading.Lock()  # held by who reads the file to write it changed: nobody's change is lost
 
 
 def values(folders: Folders, running: dict[str, Any]) -> ConfigValues:
@@ -68,6 +71,11 @@ def check(folders: Folders, params: ConfigCheckParams) -> None:
 
 def save(folders: Folders, params: ConfigSaveParams) -> dict[str, Any]:
     """Write the user's settings, if right and as they were read; return the new text with its hash."""
+    with _SAVING:
+        return _save(folders, params)
+
+
+def _save(folders: Folders, params: ConfigSaveParams) -> dict[str, Any]:
     if params.text is not None and (params.changes or params.reset):
         raise Refused(ErrorCode.BAD_REQUEST, "Give either `text` or `changes` and `reset`, not both.")
     changed = Refused(

@@ -32,6 +32,7 @@ from soulsgui.system.machine import (
     free_port,
     has_screen,
     is_loopback,
+    kept_free_bytes,
     listens,
     no_names_left,
     user_name,

@@ -101,6 +101,11 @@ def free_disk_bytes(path: Path) -> int:
     return shutil.disk_usage(_existing(path)).free
 
 
+def kept_free_bytes(path: Path) -> int:
+    """Bytes that are left free on the file system of `path`: of a small one an eighth."""
+    return min(10**9, shutil.disk_usage(_existing(path)).total // 8)
+
+
 def no_names_left(path: Path, statvfs: Callable[[Path], Any] | None = getattr(os, "statvfs", None)) -> bool:
     """Whether the file system of `path` takes no other file; some don't count them (inodes)."""
     if statvfs is None:  # Windows

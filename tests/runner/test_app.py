@@ -6,6 +6,7 @@ import os
 import socket
 import sys
 import threading
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from soulsgui.runner import app
 from soulsgui.runner.api import client_commands
 from soulsgui.runner.app import Runner
 from soulsgui.runner.refusal import Refused
-from soulsgui.runner.run import manager, trash
+from soulsgui.runner.run import manager
 from soulsgui.runner.run.services import RunServices
 from soulsgui.runner.run.start import Told
 from soulsgui.runner.server import disk_guard
@@ -448,14 +449,14 @@ async def test_what_is_being_purged_is_not_put_back(runner: Runner, monkeypatch:
     run = await begun(runner)
     await call(runner, "run.stop")
     await call(runner, "runs.trash", run=run.run_id)
-    purging, go_on, remove = threading.Event(), threading.Event(), trash._remove
+    purging, go_on, remove = threading.Event(), threading.Event(), runner.bin._remove
 
-    def slowly(folder: Path) -> int:
+    def slowly(folders: Sequence[Path]) -> int:
         purging.set()
         go_on.wait(LIMIT_S)
-        return remove(folder)
+        return remove(folders)
 
-    monkeypatch.setattr(trash, "_remove", slowly)
+    monkeypatch.setattr(runner.bin, "_remove", slowly)
     purge = asyncio.create_task(call(runner, "runs.purge"))
     await asyncio.to_thread(purging.wait, LIMIT_S)
     restore = asyncio.create_task(call(runner, "runs.restore", run=run.run_id))

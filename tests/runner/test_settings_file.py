@@ -1,3 +1,4 @@
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -49,6 +50,13 @@ def test_changes_are_saved_with_comments_kept(folders: Folders) -> None:
     text = folders.overrides.read_text()
     assert saved == {"hash": text_hash(text), "text": text}
     assert text == "# mine\nseed: 2  # lucky\nenv:\n  num_envs: 8\n"
+
+
+def test_of_changes_that_are_saved_at_once_none_is_lost(folders: Folders) -> None:
+    changes = [{"seed": 3}, {"ppo.gamma": 0.9}, {"env.num_envs": 8}, {"clients.local": 2}]
+    with ThreadPoolExecutor(len(changes)) as clients:
+        list(clients.map(lambda one: settings_file.save(folders, ConfigSaveParams(changes=one)), changes))
+    assert settings_file.values(folders, {}).saved == {key: one[key] for one in changes for key in one}
 
 
 OLD = text_hash("seed: 1\n")

@@ -13,7 +13,7 @@ from typing import Any, ParamSpec, TypeVar
 from soulsgui.errors import ServiceError, SoulsGuiError
 from soulsgui.runner.refusal import Refused, Result, as_api_error
 from soulsgui.runner.services.asked import asked_process
-from soulsgui.system import free_disk_bytes
+from soulsgui.system import free_disk_bytes, kept_free_bytes
 from soulsgui.wire import control
 from soulsgui.wire.control import ErrorCode
 
@@ -26,7 +26,6 @@ _KEPT = 100
 _MOST_RUNNING = 8
 _SHOW_EVERY_S = 0.1
 _KEPT_FILES = 20
-_KEPT_FREE_BYTES = 2**30  # on the disk, whatever is brought to us
 
 
 class Files:
@@ -54,7 +53,7 @@ class Files:
         try:
             with path.open("wb") as file:
                 async for chunk in chunks:
-                    if free_disk_bytes(path) < _KEPT_FREE_BYTES + len(chunk):
+                    if free_disk_bytes(path) < kept_free_bytes(path) + len(chunk):
                         raise Refused(ErrorCode.FAILED, "The disk of the server has no room for that file.")
                     await asyncio.to_thread(file.write, chunk)
         except BaseException:

@@ -32,7 +32,7 @@ from soulsgui.runner.run.library import UNPACKED, Library, refuse_links
 from soulsgui.runner.run.record import LIVE_STATES, RunRecord, interrupted
 from soulsgui.runner.run.report import report
 from soulsgui.runner.status_text import size_words
-from soulsgui.system import atomic_write, free_disk_bytes, read_small
+from soulsgui.system import atomic_write, free_disk_bytes, kept_free_bytes, read_small
 from soulsgui.telemetry.export import read_about, read_series
 from soulsgui.wire.manifest import MANIFEST, PINNED, ManifestFile, read_manifest
 from soulsgui.wire.messages.base import Message
@@ -43,9 +43,9 @@ _FORMAT = 1
 _LIST, _RUN = "soulsrun.json", "run/"
 _CURVES = ("episodes", "updates", "evaluations")
 _LONGEST_LIST_BYTES = 8 * 2**20
+_LONGEST_READ_BYTES = 4 * 2**20  # at once: the table of contents of the zip, above all
 _MOST_FILES = 20_000
 _GREATEST_RATIO = 100  # of what a file unpacks to; more is meant to fill a disk
-_KEPT_FREE_BYTES = 2**30
 _CHUNK_BYTES = 2**20
 _KINDS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _ENCRYPTED = 0x1
@@ -178,6 +178,16 @@ def _report(run: RunFolder, series: dict[str, Any] | None) -> str:
     )
 
 
+class _Bounded(io.BufferedReader):
+    """A file of which nothing is read at once that would fill the memory, whatever it says of itself."""
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        """Read so many bytes; without a number no more than are read at once."""
+        if size is not None and size > _LONGEST_READ_BYTES:
+            raise _refusal("its table of contents is too long.")
+        return super().read(_LONGEST_READ_BYTES if size is None or size < 0 else size)
+
+
 def import_run(source: Path, runs: Path, name: str, tell: Tell, aside: str = UNPACKED) -> RunFolder:
     """Take the run of a file into the library in `runs`, whole or not at all.
 
@@ -189,7 +199,7 @@ def import_run(source: Path, runs: Path, name: str, tell: Tell, aside: str = UNP
     runs.mkdir(parents=True, exist_ok=True)
     unpacked = RunFolder(runs / aside / "run")
     try:
-        with zipfile.ZipFile(source) as archive:
+        with _Bounded(io.FileIO(source)) as file, zipfile.ZipFile(file) as archive:
             contents = _read_contents(archive, source.stat().st_size, runs)
             taken = [one for one in contents.files if one.startswith(_RUN)]
             for number, entry in enumerate(taken):
@@ -212,7 +222,8 @@ def _read_contents(archive: zipfile.ZipFile, file_bytes: int, runs: Path) -> _Co
         raise _refusal("its list is too long.")
     if any(one.flag_bits & _ENCRYPTED or one.compress_type not in _KINDS for one in archive.infolist()):
         raise _refusal("it was not packed by this program.")
-    contents = _Contents.model_validate_json(archive.read(_LIST))
+    with archive.open(_LIST) as packed:  # `read` would unpack all there is, whatever its size is said to be
+        contents = _Contents.model_validate_json(packed.read(_LONGEST_LIST_BYTES))
     if contents.format > _FORMAT:
         raise UsageError(
             f"The file was written by a newer version ({printable(contents.version, 40)}).",
@@ -226,7 +237,7 @@ def _read_contents(archive: zipfile.ZipFile, file_bytes: int, runs: Path) -> _Co
     size = sum(file.size for file in contents.files.values())
     if any(file.size < 0 for file in contents.files.values()) or size > _GREATEST_RATIO * file_bytes:
         raise _refusal("it would unpack to far more than a run does.")
-    if size > free_disk_bytes(runs) - _KEPT_FREE_BYTES:
+    if size > free_disk_bytes(runs) - kept_free_bytes(runs):
         raise UsageError("The disk of the data folder has no room for that run.", "Free some space there.")
     return contents
 

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
-from statistics import fmean, pstdev
 from typing import TYPE_CHECKING, Any
 
 from soulsgui.config.layers import combine, defaults_layer, load_run_settings
@@ -77,7 +76,7 @@ async def _ask_clients(
         if runner.run_manager.run != run:
             raise Refused(ErrorCode.FAILED, f"{run.run_id} ended before clients had played.")
         await asyncio.sleep(_LOOK_EVERY_S)
-    order, settings, returns = found.order, runner.library.settings(run), list(found.returns)
+    order, settings = found.order, runner.library.settings(run)
     return control.Evaluated(
         run_id=run.run_id,
         checkpoint=params.checkpoint,
@@ -90,16 +89,11 @@ async def _ask_clients(
         seed=params.seed,
         greedy=True,
         notes=["It was played by clients, from beginnings of their own."],
-        episodes=len(returns),
-        mean_return=fmean(returns),
-        std_return=pstdev(returns),
-        min_return=min(returns),
-        max_return=max(returns),
-        mean_length=fmean(found.lengths),
-        returns=returns,
+        returns=list(found.returns),
         lengths=list(found.lengths),
         seconds=found.seconds,
         cut=found.cut,
+        **control.episode_figures(found.returns, found.lengths),
     )
 
 

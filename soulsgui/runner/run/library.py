@@ -77,10 +77,21 @@ class Library:
             return run
         raise FileExistsError(f"{self.root / base} and a thousand like it exist already")
 
-    def clear(self) -> None:
-        """Remove what was left of imports that did not come to their end."""
-        for left in self.root.glob(f"{UNPACKED}*"):
-            shutil.rmtree(left, ignore_errors=True)
+    def clear(self, going_on: RunFolder | None = None) -> None:
+        """Remove what imports, evaluations and copies left that did not come to their end.
+
+        In the history of the run that goes on somebody may be writing.
+        """
+        left = [*self.root.glob(f"{UNPACKED}*"), *self.root.glob(f"*/{_ANY.watched}")]
+        torn = self.root.glob(f"*/{_ANY.history}/.*.new")
+        left += [one for one in torn if going_on is None or one.parents[1] != going_on.root]
+        for one in left:
+            shutil.rmtree(one, ignore_errors=True)
+
+    def forget(self, run: RunFolder) -> None:
+        """Forget what is remembered of a run that was moved away: another one may get its id."""
+        self._sizes.pop(run.run_id, None)
+        self._numbers.pop(run.run_id, None)
 
     def folders(self) -> list[RunFolder]:
         """Return every run, the newest first."""

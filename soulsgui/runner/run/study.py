@@ -20,6 +20,7 @@ from optuna.distributions import (
 )
 from optuna.samplers import BaseSampler
 from optuna.trial import FrozenTrial, TrialState
+from sqlalchemy import URL
 
 from soulsgui.errors import UsageError
 from soulsgui.runner.run.search_space import Dimension
@@ -74,7 +75,8 @@ def _distribution(one: Dimension) -> BaseDistribution:
 
 
 def _storage(path: Path) -> str:
-    return f"sqlite:///{path}"
+    url = URL.create("sqlite", database=str(path))  # its path may hold what means something in one
+    return url.render_as_string(hide_password=False)
 
 
 def names(path: Path) -> list[str]:

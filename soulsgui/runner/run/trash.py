@@ -1,8 +1,13 @@
-"""The bin: runs and checkpoints that were thrown away, until they are put back or purged."""
+"""The bin: runs and checkpoints that were thrown away, until they are put back or purged.
+
+The checkpoints of a run lie in its own folder: they go with it, and never come into another of its name.
+"""
 
 import asyncio
 import os
+import secrets
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 from soulsgui.config.paths import RunFolder
@@ -20,13 +25,17 @@ class Bin:
 
     def __init__(self, folder: Path, library: Library) -> None:
         self.runs = Library(folder / "runs")
-        self._library = library
-        self._checkpoints = folder / "checkpoints"
+        self._folder, self._library = folder, library
+        self._aside = folder / ".purged"  # what is being removed: half of a run must not be put back
         self.changing = asyncio.Lock()  # held by who moves or removes something: nothing returns half removed
+
+    def clear(self) -> None:
+        """Remove what a purge left that did not come to its end."""
+        shutil.rmtree(self._aside, ignore_errors=True)
 
     def checkpoints_of(self, run: RunFolder) -> RunFolder:
         """Return the folder in which the thrown away checkpoints of a run stand as they stood in its own."""
-        return RunFolder(self._checkpoints / run.run_id)
+        return RunFolder(run.trash / run.run_id)
 
     def throw_run(self, run: RunFolder) -> None:
         """Throw a run away."""
@@ -35,6 +44,7 @@ class Bin:
                 ErrorCode.NOT_NOW, f"Run {run.run_id} is pinned.", f"soulsgui runs edit {run.run_id} --pin no"
             )
         _move(run.root, self.runs.root / run.run_id)
+        self._library.forget(run)
 
     def restore_run(self, run_id: str) -> RunFolder:
         """Put a run back."""
@@ -61,13 +71,21 @@ class Bin:
 
     def purge_runs(self, run_id: str) -> int:
         """Remove a run of the bin for good, or with an empty id all; return how many bytes that frees."""
-        runs = [self.runs.find(run_id)] if run_id else self.runs.folders()
-        return sum(_remove(run.root) + _remove(self.checkpoints_of(run).root) for run in runs)
+        return self._remove([self.runs.find(run_id).root] if run_id else [*self._folder.glob("[!.]*/*")])
 
     def purge_checkpoints(self, run: RunFolder, path: str) -> int:
         """Remove a checkpoint of a run from the bin for good, or with an empty path all; as `purge_runs`."""
         thrown = self.checkpoints_of(run)
-        return _remove(Path(self._library.checkpoints.get(thrown, path).path) if path else thrown.root)
+        found = [Path(self._library.checkpoints.get(thrown, path).path)] if path else [thrown.root]
+        return self._remove([one for one in found if one.exists()])
+
+    def _remove(self, folders: Sequence[Path]) -> int:
+        size = sum(map(tree_bytes, folders))
+        for folder in folders:
+            _move(folder, self._aside / secrets.token_hex(8))
+        if folders:
+            shutil.rmtree(self._aside)
+        return size
 
 
 def _move(source: Path, target: Path) -> None:
@@ -75,12 +93,3 @@ def _move(source: Path, target: Path) -> None:
         raise UsageError(f"{target} is there already.", "Move it away, or purge it from the bin.")
     target.parent.mkdir(parents=True, exist_ok=True)
     replace(source, target)
-
-
-def _remove(folder: Path) -> int:
-    size = tree_bytes(folder)
-    if folder.is_symlink():
-        folder.unlink()  # what it leads to stays
-    elif folder.exists():
-        shutil.rmtree(folder)
-    return size

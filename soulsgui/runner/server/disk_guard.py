@@ -11,21 +11,21 @@ from typing import Literal
 from soulsgui.runner.events import EventLog
 from soulsgui.runner.server.bus import Bus
 from soulsgui.runner.status_text import size_words
+from soulsgui.system import kept_free_bytes
 from soulsgui.wire.keys import TRAINER
 from soulsgui.wire.node_commands import NodeCommand
 
 Level = Literal["", "low", "full"]
 
-_LOW_BYTES, _CHECKPOINTS = 5 * 10**9, 3
-_FULL_BYTES = 10**9
+_LOW, _CHECKPOINTS = 5, 3  # times what is kept free, and times the last checkpoint
 _ABOVE = 1.25
 _WAIT_S = 15.0
 _ANSWER_S = 5.0
 
 
-def level_of(free: int, checkpoint_bytes: int, before: Level) -> Level:
-    """Return how full the disk is; a level is left a little above where it is entered."""
-    limits: dict[Level, int] = {"full": _FULL_BYTES, "low": max(_LOW_BYTES, _CHECKPOINTS * checkpoint_bytes)}
+def level_of(free: int, kept: int, checkpoint_bytes: int, before: Level) -> Level:
+    """Return how full the disk is, of which `kept` is left free; a level is left a little above its limit."""
+    limits: dict[Level, int] = {"full": kept, "low": max(_LOW * kept, _CHECKPOINTS * checkpoint_bytes)}
     held = ("full", "low", "").index(before)
     for place, (level, limit) in enumerate(limits.items()):
         if free < (limit * _ABOVE if place >= held and before else limit):
@@ -55,7 +55,7 @@ class DiskGuard:
     async def look(self, trainer_runs: bool) -> None:
         """Look once."""
         free, before = self._free(self._folder), self._level
-        self._level = level_of(free, self._checkpoint_bytes(), before)
+        self._level = level_of(free, kept_free_bytes(self._folder), self._checkpoint_bytes(), before)
         if self._level != before:
             self._tell(free, before)
         if self._level != "full" or not trainer_runs:
@@ -76,7 +76,7 @@ class DiskGuard:
             self._events.add("error", f"Only {words}.{rests}", "", remedy, run_id=run_id, topic="disk_low")
         elif self._level == "low":
             goes_on = " The run goes on." if before == "full" and run_id else ""
-            remedy = f"Below {size_words(_FULL_BYTES)} a run rests: free some space before."
+            remedy = f"Below {size_words(kept_free_bytes(self._folder))} a run rests: free some space before."
             self._events.add(
                 "warning", f"Only {words}.{goes_on}", "", remedy, run_id=run_id, topic="disk_low"
             )

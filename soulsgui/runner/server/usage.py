@@ -18,7 +18,15 @@ if TYPE_CHECKING:
 
 _ANY = RunFolder(Path())
 _KINDS = {
-    "checkpoints": (_ANY.checkpoint, _ANY.previous, _ANY.best_model, _ANY.manual_saves, _ANY.evaluated),
+    "checkpoints": (
+        _ANY.checkpoint,
+        _ANY.previous,
+        _ANY.best_model,
+        _ANY.manual_saves,
+        _ANY.history,
+        _ANY.evaluated,
+    ),
+    "bin": (_ANY.trash,),
     "memory": (_ANY.replay,),
     "curves": (_ANY.store, _ANY.series, _ANY.figure),
     "logs": (_ANY.logs,),

@@ -108,6 +108,8 @@ _STAMP = "%Y-%m-%d %H:%M:%S"  # as lines of logs begin
 _JUST_BEFORE_S = 30.0
 _REMARK_LINES = 400
 _UNKILLABLE_S = 5.0
+_LONGEST_START_S = 600.0
+_DOUBLED = 10  # so often at most, far beyond the longest
 
 
 @dataclass
@@ -332,7 +334,10 @@ class Service:
         elif self._blind() or (self.health.crowded and self._tick_moved()):
             self._began = now
         else:
-            limit_s = max(self.spec.start_limit_s, LONG_PHASES_S.get(self.health.phase, 0.0))
+            usual_s, failed = self.spec.start_limit_s, min(self._history.in_a_row, _DOUBLED)
+            # On a slow or busy computer it may need longer: it is given that, and not begun anew for ever.
+            longer_s = min(usual_s * 2**failed, _LONGEST_START_S)
+            limit_s = max(usual_s, longer_s, LONG_PHASES_S.get(self.health.phase, 0.0))
             if now - self._began > limit_s:
                 why = self.health.detail or self.health.error
                 self._kill(now, f"not ready within {limit_s:.0f} s" + (f" ({why})" if why else ""))

@@ -1,5 +1,7 @@
 """What the control API answers to commands."""
 
+from collections.abc import Sequence
+from statistics import fmean, pstdev
 from typing import Any, Literal, get_args
 
 from pydantic import Field
@@ -404,6 +406,18 @@ class Evaluated(Message):
     cut: int = 0
     max_steps: int | None = None
     notes: list[str] = Field(default_factory=list)
+
+
+def episode_figures(returns: Sequence[float], lengths: Sequence[int]) -> dict[str, Any]:
+    """Return what episodes came to, as fields of `Evaluated`."""
+    return {
+        "episodes": len(returns),
+        "mean_return": fmean(returns),
+        "std_return": pstdev(returns),
+        "min_return": min(returns),
+        "max_return": max(returns),
+        "mean_length": fmean(lengths),
+    }
 
 
 class JobList(Message):

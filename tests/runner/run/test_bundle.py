@@ -1,5 +1,7 @@
 import json
+import struct
 import sys
+import tracemalloc
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -142,7 +144,7 @@ def test_a_run_id_of_others_is_no_path_and_a_torn_file_or_a_full_disk_is_told(
         with pytest.raises(SoulsGuiError, match="damaged"):
             import_run(file, tmp_path / "there", "", told)
     file.write_bytes(whole)
-    monkeypatch.setattr(bundle, "free_disk_bytes", lambda _: 2**30)
+    monkeypatch.setattr(bundle, "free_disk_bytes", lambda _: 10**6)
     with pytest.raises(SoulsGuiError, match="no room"):
         import_run(file, tmp_path / "there", "", told)
 
@@ -156,6 +158,43 @@ def test_what_this_program_does_not_pack_so_is_not_unpacked(file: Path, tmp_path
             archive.writestr(name, data)
     with pytest.raises(SoulsGuiError, match="not packed by this program"):
         import_run(file, tmp_path / "there", "", told)
+
+
+def with_many_entries(file: Path) -> None:
+    """Let its table of contents name one entry again and again."""
+    whole = bytearray(file.read_bytes())
+    at = int.from_bytes(whole[-6:-2], "little")
+    entry = whole[at : at + 28] + bytes(18)  # without a name
+    table = bytes(entry) * 200_000
+    end = struct.pack("<4s4H2LH", b"PK\5\6", 0, 0, 1, 1, len(table), at, 0)
+    file.write_bytes(bytes(whole[:at]) + table + end)
+
+
+def with_a_list_of_another_size(file: Path) -> None:
+    """Let its list unpack to far more than it is said to be."""
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("soulsrun.json", bytes(2**27))
+    whole = bytearray(file.read_bytes())
+    at = int.from_bytes(whole[-6:-2], "little")
+    whole[at + 24 : at + 28] = struct.pack("<L", 1000)
+    file.write_bytes(whole)
+
+
+@pytest.mark.parametrize(
+    ("forge", "said"),
+    [(with_many_entries, "table of contents is too long"), (with_a_list_of_another_size, "damaged")],
+)
+def test_a_file_that_would_fill_the_memory_is_refused_before(
+    file: Path, tmp_path: Path, forge: Callable[[Path], None], said: str
+) -> None:
+    forge(file)
+    tracemalloc.start()
+    try:
+        with pytest.raises(SoulsGuiError, match=said):
+            import_run(file, tmp_path / "there", "", told)
+        assert tracemalloc.get_traced_memory()[1] < 2**26
+    finally:
+        tracemalloc.stop()
 
 
 def test_what_is_locked_is_told_in_words(file: Path, tmp_path: Path) -> None:
@@ -176,9 +215,15 @@ def test_what_a_link_leads_to_is_handed_to_nobody(run: RunFolder, tmp_path: Path
     assert not (tmp_path / "two.soulsrun").exists()
 
 
-def test_what_an_import_left_goes_with_the_next_start(file: Path, tmp_path: Path) -> None:
+def test_what_jobs_left_unfinished_goes_with_the_next_start(file: Path, tmp_path: Path) -> None:
     library = Library(tmp_path / "there")
-    import_run(file, library.root, "", told)
+    goes_on, other = import_run(file, library.root, "", told), import_run(file, library.root, "", told)
     (library.root / f"{UNPACKED}.killed" / "run").mkdir(parents=True)
-    library.clear()
-    assert [path.name for path in library.root.iterdir()] == [library.folders()[0].run_id]
+    for run in (goes_on, other):
+        (run.watched / "a1").mkdir(parents=True)
+        (run.history / ".9.a1.new").mkdir()
+    library.clear(goes_on)
+    assert {path.name for path in library.root.iterdir()} == {goes_on.run_id, other.run_id}
+    assert (goes_on.watched.exists(), other.watched.exists()) == (False, False)
+    assert {path.name for path in goes_on.history.iterdir()} == {"8", ".9.a1.new"}  # its trainer may save
+    assert {path.name for path in other.history.iterdir()} == {"8"}

@@ -1,6 +1,7 @@
 """Sweeps: trials are runs one after another, told to Optuna, and gone on with by the next runner."""
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +34,8 @@ def study_of(path: Path, **asked: Any) -> Study:
 
 
 def test_trials_are_told_pruned_and_gone_on_with_from_the_file(tmp_path: Path) -> None:
-    path = tmp_path / "a b" / "sweeps.sqlite3"
+    odd = "a b#c%20ü{d}" if sys.platform == "win32" else "a b#c%20ü{d}?e"  # what means something in a URL
+    path = tmp_path / odd / "sweeps.sqlite3"
     assert names(path) == []
     study = study_of(path, trials=8, pruner="median")
     for score in range(5):

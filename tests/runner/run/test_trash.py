@@ -67,6 +67,39 @@ def test_a_checkpoint_comes_back_unless_its_place_is_taken(
         thrown.restore_checkpoint(run, "../../elsewhere")
 
 
+def test_another_run_of_the_same_id_has_nothing_of_one_that_was_thrown_away(
+    library: Library, thrown: Bin, run: RunFolder
+) -> None:
+    thrown.throw_checkpoint(run, library.checkpoints.get(run, "history/7"), goes_on=False)
+    assert library.next_number() == 1
+    thrown.throw_run(run)
+    other = library.create("one", 1_000_000.0)  # as when it is imported again
+    assert other == run
+    library.write_record(other, RunRecord(id=other.run_id, created=2.0, state="stopped", number=8))
+    assert library.checkpoints.list(thrown.checkpoints_of(other)) == []
+    with pytest.raises(SoulsGuiError, match=f"Run {run.run_id} has no checkpoint"):
+        thrown.restore_checkpoint(other, "history/7")
+    assert library.next_number() == 9
+    save(other.history / "8", other, "history", 80)
+    thrown.throw_checkpoint(other, library.checkpoints.get(other, "history/8"), goes_on=False)
+    assert thrown.purge_runs(run.run_id) > 0
+    assert thrown.restore_checkpoint(other, "history/8") == "history/8"
+
+
+def test_what_a_purge_left_unfinished_is_not_put_back_and_goes_with_the_next_start(
+    library: Library, thrown: Bin, run: RunFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    thrown.throw_run(run)
+    with monkeypatch.context() as killed:
+        killed.setattr("shutil.rmtree", lambda *_, **__: sys.exit())
+        with pytest.raises(SystemExit):
+            thrown.purge_runs(run.run_id)
+    again = Bin(tmp_path / "trash", library)
+    assert again.runs.folders() == []
+    again.clear()
+    assert [path for path in (tmp_path / "trash").rglob("*") if path.is_file()] == []
+
+
 def test_what_is_pinned_or_needed_is_not_thrown_away(library: Library, thrown: Bin, run: RunFolder) -> None:
     with pytest.raises(Refused, match="keeps its current checkpoint"):
         thrown.throw_checkpoint(run, library.checkpoints.get(run, "checkpoint"), goes_on=True)

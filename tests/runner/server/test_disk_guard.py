@@ -17,8 +17,9 @@ def test_a_level_is_left_a_little_above_where_it_is_entered() -> None:
         "full": {1.2: "full", 1.3: "low", 7: ""},
     }
     for before, levels in expected.items():
-        assert {free: level_of(int(free * GB), GB, before) for free in levels} == levels
-    assert level_of(8 * GB, 3 * GB, "") == "low"  # three checkpoints would not fit
+        assert {free: level_of(int(free * GB), GB, GB, before) for free in levels} == levels
+    assert level_of(8 * GB, GB, 3 * GB, "") == "low"  # three checkpoints would not fit
+    assert [level_of(mb * 10**6, 25 * 10**6, 10**6, "") for mb in (150, 100, 20)] == ["", "low", "full"]
 
 
 class FakeBus:

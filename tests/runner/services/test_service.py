@@ -103,6 +103,18 @@ def test_one_that_never_gets_ready_is_killed_and_says_why(bench: Bench, phase: s
     assert f"not ready within {limit_s} s (waiting for the game window)" in cause
 
 
+def test_one_that_was_not_ready_in_time_gets_longer_each_time_for_some_minutes(bench: Bench) -> None:
+    bench.say(ready=False)
+    bench.start()
+    for limit_s in (60, 120, 240, 480, 600):
+        assert bench.after(limit_s - 1) == "starting"
+        bench.step(2)
+        bench.until("backoff")
+        assert f"not ready within {limit_s} s" in bench.status.outcome
+        bench.now += 31  # no pause before a restart is longer
+        bench.until("starting")
+
+
 def test_a_moving_tick_is_a_sign_of_life_and_long_phases_have_limits_of_their_own(bench: Bench) -> None:
     bench.run()
     limits_s = {"": 30, "saving": 300, "loading": 300, "compiling": 600, "updating": 30}
