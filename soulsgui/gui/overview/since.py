@@ -1,5 +1,6 @@
 """What happened on the server while nobody looked at the window."""
 
+import re
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -38,10 +39,10 @@ def happened(events: Sequence[Event], now: float) -> list[Happened]:
 
     That are warnings, errors, and what alerts are sent of.
     """
-    kinds: dict[tuple[str, str], list[Event]] = {}
+    kinds: dict[str, list[Event]] = {}
     for event in events:
         if (event.level != "info" or event.topic) and event.topic != "test":
-            kind = (event.topic, "") if event.topic else (event.service, event.what)
+            kind = event.topic or re.sub(r"\d+", "", event.what)  # client-1 and client-2 are alike
             kinds.setdefault(kind, []).append(event)
     found = [Happened(same[-1], _words(same, events, now)) for same in kinds.values()]
     return sorted(found, key=lambda one: one.event.number)

@@ -27,6 +27,8 @@ NIGHT = [
     event(9, "gamer-04 is lost.", service="trainer", topic="client_lost"),
     event(10, "gamer-04 is back.", "info", service="trainer"),
     event(11, "The goal is reached", "info", topic="goal"),
+    event(12, "client-1 failed", "error", service="client-1"),
+    event(13, "client-2 failed", "error", service="client-2"),
 ]
 
 
@@ -39,6 +41,7 @@ def test_events_are_summed_up_by_kind_and_say_how_it_went_on() -> None:
         "The trainer goes on at 14,000 steps (attempt 3): nothing is lost",
         f"{at(9)} gamer-04 is lost, and 1 more",
         f"{at(11)} The goal is reached",
+        f"{at(13)} client-2 failed, and 1 more",
     ]
     assert happened([event(1, "gamer-01 was invited.", "info"), event(2, "A test", topic="test")], LEFT) == []
 
@@ -75,11 +78,11 @@ def test_who_comes_back_is_told_and_led_to_the_moment(
     fake.events += NIGHT
     come_back(fake, now, 60.0)
     assert strip.isHidden(), "not away for long"
-    fake.events += [event(12, "<b>gamer-05</b> & co fail", cause="no such file")]
+    fake.events += [event(14, "<b>gamer-05</b> & co fail", cause="no such file")]
     come_back(fake, now, 3600.0)
     assert words_of(strip) == f"Since you last looked ({text.clock(LEFT + 60, now.time)}):"
     assert [link.text() for link in strip.links] == [
-        f"{text.clock(LEFT + 12, now.time)} <b>gamer-05</b> && co fail"
+        f"{text.clock(LEFT + 14, now.time)} <b>gamer-05</b> && co fail"
     ]
     assert "no such file" in strip.links[0].toolTip()
     chosen: list[Event] = []
@@ -99,8 +102,8 @@ def test_the_moment_is_kept_for_the_next_start_and_events_may_come_after_a_sleep
     next_start = made(qtbot, later, shell, now)
     later.connect_as(LIVE)
     assert next_start.isHidden()
-    later.events = [event(number, f"trouble {number}") for number in range(1, 11)]
+    later.events = [event(number, f"trouble {chr(96 + number)}") for number in range(1, 11)]
     later.take_snapshot(later.status)
     said = [link.text() for link in next_start.links]
     assert (len(said), said[0]) == (5, "3 before")
-    assert said[1].endswith("trouble 7")
+    assert said[1].endswith("trouble g")
