@@ -19,6 +19,7 @@ from soulsgui.wire.control import (
     ErrorCode,
     Event,
     Hello,
+    InvitationList,
     Job,
     LogLine,
     Picture,
@@ -57,6 +58,7 @@ NOTHING_YET: dict[str, Answer] = {
     "history.audit": {"entries": []},
     "checkpoint.list": {"checkpoints": []},
     "experiments.list": {"experiments": []},
+    "clients.invite.list": InvitationList(lan=False, public=False, port=1, addresses=[], invitations=[]),
 }
 """What a server answers on which nothing was done yet."""
 

@@ -1,20 +1,24 @@
 """The dialog that begins a run: preset, own settings, which of them win, name, clients and goal."""
 
+import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 from PySide6.QtCore import QLocale, QSignalBlocker, Qt, Signal
-from PySide6.QtGui import QDoubleValidator, QKeyEvent
-from PySide6.QtWidgets import QFormLayout, QLineEdit, QPlainTextEdit, QPushButton, QSpinBox, QWidget
+from PySide6.QtGui import QDoubleValidator, QKeyEvent, QPixmap
+from PySide6.QtWidgets import QFormLayout, QLabel, QLineEdit, QPlainTextEdit, QPushButton, QSpinBox, QWidget
 
+from soulsgui.config.paths import shipped
 from soulsgui.gui import text
 from soulsgui.gui.feed import Call, Feed, Fetch
 from soulsgui.gui.models.connection import why_not
 from soulsgui.gui.models.rules import run_title
 from soulsgui.gui.settings.spec import as_yaml
 from soulsgui.gui.states import run_is_active
+from soulsgui.gui.widgets.boxes import NO_MARGINS, row
 from soulsgui.gui.widgets.command_button import CommandButton, Stage, Words
 from soulsgui.gui.widgets.dialog import FormDialog
 from soulsgui.gui.widgets.inputs import ENVIRONMENT, PresetBox, give_room, leave_wheel_to_page
@@ -57,6 +61,18 @@ class Choice:
         return {**self.overrides, **changed}
 
 
+def picture_of(env_id: str) -> QPixmap:
+    """Return how an environment looks; an empty picture of one that is not shipped."""
+    picture = QPixmap()
+    with suppress(FileNotFoundError):
+        if _PLAIN_ID.fullmatch(env_id):  # another computer may have named it
+            picture = QPixmap(str(shipped("resources", "environments", f"{env_id}.png")))
+    picture.setDevicePixelRatio(_PICTURE_SCALE)
+    return picture
+
+
+_PLAIN_ID = re.compile(r"[\w-]+")
+_PICTURE_SCALE = 1.5  # its pixels for one of the screen
 _MOST_CLIENTS = 64
 _MOST_SEEDS = 100
 _NOTE_LINES = 3
@@ -110,6 +126,8 @@ class NewRunDialog(FormDialog):
         none = "Settings of the chosen run" if self._overrides else "Current settings"
         self.preset = PresetBox(none, self)
         self.preset.currentIndexChanged.connect(self._preset_chosen)
+        self.picture = QLabel(self)
+        self.picture.hide()
         self.name = QLineEdit(self)
         self.name.setMaxLength(100)
         self.name.setPlaceholderText("such as: bigger network")
@@ -140,7 +158,9 @@ class NewRunDialog(FormDialog):
         self.no_goal = wrapped(no_number, self, "bad", selectable=True)
         self.hint = muted(wrapped("", self, selectable=True))
         self.active = wrapped("", self, "warning", selectable=True)
-        for line in (self.no_goal, self.hint, self.active):
+        self._task = QWidget(self)
+        row((self.picture, Qt.AlignmentFlag.AlignTop), (self.hint, 1), on=self._task, margins=NO_MARGINS)
+        for line in (self.no_goal, self._task, self.active):
             line.hide()
 
     def _make_buttons(self) -> None:
@@ -164,7 +184,7 @@ class NewRunDialog(FormDialog):
         form.setVerticalSpacing(10)
         form.addRow("&Preset", self.preset)
         form.setRowVisible(self.preset, not self._checkpoint)
-        form.addRow("", self.hint)
+        form.addRow("", self._task)
         form.addRow("&Name", self.name)
         form.addRow("N&ote", self.note)
         form.addRow("S&eeds", self.seeds)
@@ -255,7 +275,10 @@ class NewRunDialog(FormDialog):
             named = ", ".join(f"{key} = {as_yaml(value)}" for key, value in winning.items())
             parts.append(f"Your own settings win over the preset: {named}.")
         self.hint.setText(" ".join(parts))
-        self.hint.show()
+        picture = picture_of(str(choice.value(ENVIRONMENT)))
+        self.picture.setPixmap(picture)
+        self.picture.setVisible(not picture.isNull())
+        self._task.show()
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """Enter that is pressed before the settings are here begins the run as soon as they are."""

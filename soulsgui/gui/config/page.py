@@ -14,6 +14,7 @@ from soulsgui.gui.config.bars import ConflictBar, EditorHead, PresetRow, Problem
 from soulsgui.gui.config.differences import differences, effect_sentence
 from soulsgui.gui.config.draft import Draft, changed_keys, read_problems, sentence
 from soulsgui.gui.config.running import RunningTab
+from soulsgui.gui.config.server import ServerTab
 from soulsgui.gui.config.views import Views
 from soulsgui.gui.feed import Call, Feed, Fetch
 from soulsgui.gui.geometry import Memory
@@ -70,6 +71,8 @@ class ConfigEditor(QWidget):
         self.views = Views(self)
         self.running = RunningTab(self._feed, self._shell, self)
         self.views.addTab(self.running, "&Running")
+        self.server = ServerTab(self._feed, self._shell, self)
+        self.views.addTab(self.server, "Ser&ver")
         self._memory.restore(self.views.differences.table)
         parts = self.head, self.presets, self.conflict_bar, self.problem_bar, (self.views, 1)
         column(*parts, on=self, margins=self.margins, gap_px=8)
@@ -93,6 +96,8 @@ class ConfigEditor(QWidget):
         self.views.form_edited.connect(self._typed)
         self.views.text_edited.connect(self._text_edited)
         self.views.turned.connect(self._turned)
+        self.server.changed.connect(self._fetch.request)
+        self.server.setting_wanted.connect(self.views.reveal)
         for keys, work in (
             (QKeySequence.StandardKey.Save, self._save_by_key),
             (QKeySequence.StandardKey.Refresh, self.refresh),
@@ -102,8 +107,8 @@ class ConfigEditor(QWidget):
             shortcut.activated.connect(work)
 
     def _turned(self) -> None:
-        """Show what belongs to the tab in front: that of the running run is about nothing of the file."""
-        of_file = self.views.currentWidget() is not self.running
+        """Show what belongs to the tab in front: those of what runs now are about nothing of the file."""
+        of_file = self.views.currentWidget() not in (self.running, self.server)
         self.head.setVisible(of_file)
         self.presets.setVisible(of_file)
         self._settle()
@@ -111,6 +116,7 @@ class ConfigEditor(QWidget):
     def refresh(self) -> None:
         """Ask for the file again."""
         self.running.refresh()
+        self.server.refresh()
         self._fetch_presets.request()
         self._fetch.request()
 
@@ -291,8 +297,9 @@ class ConfigEditor(QWidget):
             self._want({key: value for key, value in layer.values.items() if key not in keys}, layer.preset)
 
     def _save_by_key(self) -> None:
-        if self.views.currentWidget() is self.running:
-            self.running.apply.click()
+        front = self.views.currentWidget()
+        if isinstance(front, RunningTab | ServerTab):
+            front.apply.click()
             return
         self._flush()
         self._show_state()

@@ -23,6 +23,7 @@ from soulsgui.gui.overview.nearest import nearest
 from soulsgui.gui.overview.pace import bottleneck_words, seconds_left
 from soulsgui.gui.overview.plot import PlotSection
 from soulsgui.gui.overview.services import ServiceRow
+from soulsgui.gui.overview.since import SinceStrip
 from soulsgui.gui.shell import Action, Shell, notify_problem
 from soulsgui.gui.shell.pages import OVERVIEW, PLOTS
 from soulsgui.gui.states import run_is_active
@@ -31,7 +32,7 @@ from soulsgui.gui.widgets.empty_state import EmptyState
 from soulsgui.gui.widgets.fitting_button import FittingButton
 from soulsgui.gui.widgets.labels import ElidedLabel, muted
 from soulsgui.gui.widgets.log_pane import LogPane
-from soulsgui.wire.control import NEWEST, ApiError, CheckpointInfo, ClientStatus, LogLine
+from soulsgui.wire.control import NEWEST, ApiError, CheckpointInfo, ClientStatus, Event, LogLine
 
 _LINES = 100
 _NO_LIMIT = 16_777_215  # of Qt, for the height of a widget
@@ -138,6 +139,7 @@ class OverviewPage(QWidget):
         self._feed = feed
         self._shell = shell
         self._memory = Memory(shell.settings(), OVERVIEW)
+        self.since = SinceStrip(feed, shell, self)
         self.services = ServiceRow(feed, self, clock)
         self.end = EndStrip(feed, shell, self)
         self.figures = FiguresRow(self)
@@ -173,7 +175,8 @@ class OverviewPage(QWidget):
             self._splitter.setStretchFactor(place, share)
         self._splitter.setSizes([100 * share for share in _SHARES])
         self._splitter.setCollapsible(0, False)
-        column(self.services, (self._splitter, 1), on=self, margins=(12, 10, 12, 8), gap_px=8)
+        parts = self.since, self.services, (self._splitter, 1)
+        column(*parts, on=self, margins=(12, 10, 12, 8), gap_px=8)
 
     def _connect(self) -> None:
         feed = self._feed
@@ -189,6 +192,7 @@ class OverviewPage(QWidget):
             part.problem.connect(self._tell)
         for log_asked in (self.services.signals.log_asked, self.end.log_asked):
             log_asked.connect(self._open_log)
+        self.since.chosen.connect(self._open_log_at)
         self.log.open_logs.clicked.connect(lambda: self._open_log(""))
         self._show_connection(feed.connection)
 
@@ -212,6 +216,10 @@ class OverviewPage(QWidget):
 
     def _open_log(self, service: str) -> None:
         self._shell.show_page("logs", service=service)
+
+    def _open_log_at(self, event: Event) -> None:
+        place = {"service": event.service, "run": event.run_id, "time": event.time}
+        self._shell.show_page("logs", **place)
 
     def _tell(self, error: ApiError) -> None:
         notify_problem(self._shell, error)

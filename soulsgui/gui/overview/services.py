@@ -41,6 +41,7 @@ class CardWords:
     title: str
     look: Look
     state: str = ""
+    brief: str = ""  # what one line has room for in any case; a tick alone says that something runs
     facts: str = ""
     usage: str = ""
     sentence: str = ""
@@ -59,6 +60,7 @@ def card_words(status: ServiceStatus, passed_s: float) -> CardWords:
         # A running node that is paused, frozen or waiting shows that instead of a tick.
         look=_PHASE_LOOKS.get(status.phase, look) if status.state == "running" else look,
         state=_state(status, passed_s),
+        brief=phase_word(status.phase) if status.state == "running" else look.word,
         facts=_facts(status, passed_s),
         usage=_usage([status]),
         sentence="" if status.state == "running" and not status.restarts else status.outcome or failure,
@@ -134,13 +136,14 @@ SendCommand = Callable[[str, dict[str, object]], Call]
 """Sends a command by name with its parameters."""
 
 _ORDER = ("redis", "gateway", "exporter", "trainer", "telemetry", "evaluator", "inference", "sink")
-_MARGIN_PX = 12
+_MARGIN_PX = 10
 _BUTTON_GAP_PX = 6
-_CARD_GAP_PX = 10
-_LEAST_CHARACTERS = 18
+_CARD_GAP_PX = 8
+_OPEN_CHARACTERS = 26
 _SINGLE_CHARACTERS = 36
 _MOST_SINGLE = 32
 _NO_BREAK = "\N{NO-BREAK SPACE}"
+_BETWEEN = " · "
 
 
 class CardSignals(QObject):
@@ -153,6 +156,32 @@ class CardSignals(QObject):
 
     log_asked = Signal(str)
     problem = Signal(object)
+
+
+class _BriefLabel(ElidedLabel):
+    """Those of its parts, from the first on, that there is room for."""
+
+    def __init__(self, parent: QWidget) -> None:
+        super().__init__("", parent)
+        self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Preferred)
+        self._words: set[str] = set()
+
+    def keep_room(self, words: str) -> None:
+        """Keep room for these words from now on: what changes every second is to move nothing."""
+        if words not in self._words:
+            self._words.add(words)
+            self.updateGeometry()
+
+    def _shown(self) -> str:
+        metrics, said = self.fontMetrics(), self.text()
+        while metrics.horizontalAdvance(said) > self.contentsRect().width():
+            said = said.rpartition(_BETWEEN)[0]
+        return said
+
+    def minimumSizeHint(self) -> QSize:
+        """Keep that room."""
+        room = max(map(self.fontMetrics().horizontalAdvance, self._words), default=0)
+        return QSize(room + 1 if room else 0, super().minimumSizeHint().height())
 
 
 class _Card(QFrame):
@@ -188,7 +217,7 @@ class _Card(QFrame):
             label.setWordWrap(True)
         for label in (self._facts, self._usage):
             label.setProperty("weight", "muted")
-        self._brief = ElidedLabel("", self)
+        self._brief = _BriefLabel(self)
         self.details = FittingButton("Details", "arrow-right", self)
         self.details.setProperty("role", "flat")
         self.details.setCheckable(True)
@@ -277,7 +306,9 @@ class _Card(QFrame):
         for label, said in zip(self._labels, (state, facts, usage, words.sentence), strict=True):
             label.setText(said)
             label.setVisible(bool(said))
-        self._brief.setText(" · ".join(said for said in (state, usage) if said) or words.sentence)
+        brief = state.replace(" on port", f"{_BETWEEN}port").replace(": ", _BETWEEN)
+        self._brief.setText(_BETWEEN.join(said for said in (brief, words.usage) if said) or words.sentence)
+        self._brief.keep_room(words.brief)
         for label in (self._state, self._brief):
             set_property(label, "tone", words.look.tone)
         if words.well is not self._well:
@@ -300,8 +331,11 @@ class _Card(QFrame):
         self._body.setVisible(self.is_open)
 
     def minimumSizeHint(self) -> QSize:
-        """Let it become as narrow as its buttons."""
-        least = self.fontMetrics().averageCharWidth() * _LEAST_CHARACTERS
+        """Let one line be read whole, and more of them with few breaks."""
+        margins = self.contentsMargins() + self.layout().contentsMargins()
+        least = self._head.minimumSize().width() + margins.left() + margins.right()
+        if self.is_open:
+            least = max(least, self.fontMetrics().averageCharWidth() * _OPEN_CHARACTERS)
         return QSize(least, super().minimumSizeHint().height())
 
 

@@ -134,6 +134,9 @@ class FlowLayout(QLayout):
         if not shown:
             return []
         if self._columns:
+            left = room - gap * (len(shown) - 1) - sum(part.least.width() for part in shown)
+            if left >= 0:
+                return [[(part, part.least.width() + left // len(shown)) for part in shown]]
             least = max(part.least.width() for part in shown)
             fitting = min(max((room + gap) // (least + gap), 1), len(shown))
             # As many in every line, as far as that goes.

@@ -163,6 +163,8 @@ async def _list_invitations(runner: "Runner", _params: control.Empty) -> control
     access = runner.access
     return control.InvitationList(
         lan=access.lan,
+        public=access.server.public,
+        port=access.server.address.port,
         addresses=access.addresses,
         invitations=[
             control.InvitationInfo(client=one.client, invited=one.invited, revoked=one.revoked)

@@ -592,11 +592,15 @@ class InvitationList(Message):
 
     Attributes:
         lan: Whether computers other than the server's own can reach it (`redis.lan`).
+        public: Whether they also come in at addresses that are not private (`redis.public`).
+        port: Where they come in; 0 where an older server does not tell.
         addresses: What a new invitation would tell: host and port.
         invitations: Everyone who was invited and not forgotten, in that order.
     """
 
     lan: bool
+    public: bool = False
+    port: int = 0
     addresses: list[tuple[str, int]]
     invitations: list[InvitationInfo]
 

@@ -23,7 +23,10 @@ def invited(name: str, revoked: float | None = None) -> InvitationInfo:
 
 
 def listed(*names: str, lan: bool = False, addresses: list[tuple[str, int]] = HERE) -> InvitationList:
-    return InvitationList(lan=lan, addresses=addresses, invitations=[invited(name) for name in names])
+    invitations = [invited(name) for name in names]
+    return InvitationList(
+        lan=lan, public=False, port=addresses[0][1], addresses=addresses, invitations=invitations
+    )
 
 
 def test_the_next_free_name_is_offered_and_a_revoked_one_counts_as_never_invited() -> None:

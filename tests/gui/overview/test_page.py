@@ -2,7 +2,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QPoint, Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QGraphicsView, QLabel, QMessageBox, QSplitter, QWidget
 from pytestqt.qtbot import QtBot
@@ -12,6 +12,7 @@ from soulsgui.gui.plotting.plot import Plot
 from soulsgui.gui.plotting.rows import Axis
 from soulsgui.gui.shell.pages import PageArea
 from soulsgui.gui.theme import Theme
+from soulsgui.gui.widgets.labels import Heading
 from soulsgui.wire.control import CheckpointInfo, ErrorCode, LogLine, Preset, RunStatus, Status
 from tests.gui.fake_feed import LIVE, LOST, FakeFeed, FakeShell, refusal
 from tests.gui.plotting.curves import drawn, episodes, history, update
@@ -77,7 +78,7 @@ def again(qtbot: QtBot, page: OverviewPage, server: FakeFeed, shell: FakeShell) 
 def test_services_have_a_card_that_leads_to_their_log(page: OverviewPage, shell: FakeShell) -> None:
     assert list(page.services.cards) == ["redis", "trainer", "telemetry"]
     assert words_of(page.services.cards["redis"]) == (
-        "Redis\nRunning on port 6379 · CPU 0.4 % · 12.0 MB"
+        "Redis\nRunning · port 6379 · CPU 0.4 % · 12.0 MB"
         "\nRunning on port 6379\npid 4121 · 00:01:00\nCPU 0.4 % · 12.0 MB"
     )
     assert words_of(page.services.clients).startswith("Local clients 2/2\nRunning")
@@ -102,9 +103,18 @@ def test_a_card_is_one_line_while_all_is_well_and_open_when_it_is_not(
 
 
 def test_the_plot_has_the_most_room_and_the_log_is_one_line(
-    qtbot: QtBot, page: OverviewPage, again: Callable[[], OverviewPage]
+    qtbot: QtBot, page: OverviewPage, server: FakeFeed, again: Callable[[], OverviewPage]
 ) -> None:
-    page.resize(1166, 732)  # what a window of 1280 × 800 leaves
+    page.resize(1166, 692)  # what a window that fills a screen of 1280 × 800 leaves
+    more = [service("gateway", port=6380), service("evaluator", phase="waiting", detail="no claim")]
+    server.change_services([*SERVICES, *more])
+    cards = page.services.cards
+    heads = [(card, part_of(card, Heading)) for card in (*cards.values(), page.services.clients)]
+    qtbot.waitUntil(lambda: len({card.mapTo(page, QPoint()).y() for card, _ in heads}) == 1)
+    qtbot.waitUntil(lambda: all(title.width() >= title.sizeHint().width() for _, title in heads))
+    for name, word in (("trainer", "Updating"), ("evaluator", "Waiting")):
+        said = next(label for label in cards[name].findChildren(QLabel) if label.text().startswith(word))
+        assert said.width() > said.fontMetrics().horizontalAdvance(word), "what it does is not cut"
     made = plot(qtbot, page)
     qtbot.waitUntil(lambda: made.height() >= 350)
     assert not page.log.pane.isVisible()

@@ -3,10 +3,11 @@ from typing import Any
 
 import pytest
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QLabel, QMessageBox, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QApplication, QLabel, QMessageBox, QPushButton, QVBoxLayout, QWidget
 from pytestqt.qtbot import QtBot
 
-from soulsgui.gui.config.new_run import NewRunDialog
+from soulsgui.config.layers import preset_layer, preset_names
+from soulsgui.gui.config.new_run import NewRunDialog, picture_of
 from soulsgui.gui.models.rules import Question
 from soulsgui.gui.runs.checkpoints import NoteDialog
 from soulsgui.gui.widgets.ask import ask
@@ -64,6 +65,7 @@ def test_a_run_begins_with_the_current_settings_as_they_are(qtbot: QtBot, feed: 
     dialog = new_run(qtbot, feed)
     assert (dialog.clients.value(), dialog.goal.text()) == (2, "")
     assert "Acrobot-v1" in dialog.hint.text()
+    assert dialog.picture.isHidden(), "of Acrobot none is shipped"
     feed.answers["run.start"] = {"run_id": "r2", "run_dir": "/d/runs/r2"}
     with qtbot.waitSignal(dialog.started) as told:
         dialog.start.click()
@@ -89,6 +91,13 @@ def test_a_preset_fills_the_fields_and_names_what_still_wins(qtbot: QtBot, feed:
         "note": "try it",
         "if_active": "refuse",
     }
+
+
+def test_each_preset_has_a_picture_of_what_it_trains(qapp: QApplication) -> None:
+    for name in preset_names():
+        picture = picture_of(str(preset_layer(name).values["env.id"]))
+        assert 0 < picture.width() <= 200, name
+    assert picture_of("../icons/app/app-64").isNull(), "another computer may name any"
 
 
 def test_settings_of_another_run_go_along(qtbot: QtBot, feed: FakeFeed) -> None:
