@@ -20,6 +20,13 @@ class Question:
     yes: str
 
 
+SCORE_TITLES = {
+    "best_mean_return": "best mean return",
+    "mean_return": "last mean return",
+    "evaluation_return": "last evaluation",
+}
+"""What runs are judged by, as people call it."""
+
 _AT_GOAL = ("mean_return", "env_steps")
 _GONE = ("left", "revoked", "refused")
 _UP = ("starting", "running", "stopping", "backoff")
