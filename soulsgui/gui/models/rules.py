@@ -37,6 +37,11 @@ def run_title(run: RunStatus | RunSummary) -> str:
     return text.plain(run.name or run.id)
 
 
+def short_name(name: str) -> str:
+    """Return the name in the id of an experiment or a sweep, which stands behind day and time."""
+    return "_".join(name.split("_")[2:]) or name
+
+
 def algorithm_title(run: RunStatus | RunSummary) -> str:
     """Return how what a run learns with is called on screen, such as QR-DQN; empty while there is no run."""
     return algorithm_name(run.algorithm, run.agent).replace("_", "-").upper()
