@@ -6,7 +6,7 @@ import logging
 import redis
 from pydantic import ValidationError
 
-from soulsgui.config.errors import ConfigError, reason_of
+from soulsgui.config.errors import MOST_TOLD, ConfigError, reason_of
 from soulsgui.errors import (
     EnvironmentCheckError,
     NoCheckpointError,
@@ -66,7 +66,9 @@ def as_api_error(error: Exception, command: str) -> ApiError:
         code = next((code for kind, code in _CODES if isinstance(error, kind)), ErrorCode.FAILED)
         code = error.code if isinstance(error, Refused) else code
         asks = error.asks if isinstance(error, RunNotAgreedError) else None
-        return ApiError(code=code, message=error.message, remedy=error.remedy, asks=asks)
+        told = error.problems[:MOST_TOLD] if isinstance(error, ConfigError) else ()
+        mistakes = {one.key: one.reason for one in told if one.key}
+        return ApiError(code=code, message=error.message, remedy=error.remedy, asks=asks, mistakes=mistakes)
     if isinstance(error, ValidationError):
         return bad_parameters(error, command)
     name, code = f"{type(error).__name__}: {error}", ErrorCode.NO_ANSWER

@@ -28,7 +28,7 @@ class CommandFailedError(SoulsGuiError):
 
     def __init__(self, error: ApiError) -> None:
         super().__init__(error.message, error.remedy)
-        self.code, self.asks = error.code, error.asks
+        self.told, self.code, self.asks = error, error.code, error.asks
         self.exit_code = _EXIT_CODES.get(error.code, 1)
 
 

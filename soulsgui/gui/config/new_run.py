@@ -1,4 +1,4 @@
-"""The dialog that begins a run: preset, own settings, which of them win, name, clients and goal."""
+"""The dialog that begins a run, or a sweep: preset, own settings, which of them win, name, clients, goal."""
 
 import re
 from collections.abc import Mapping
@@ -9,10 +9,20 @@ from typing import Any
 
 from PySide6.QtCore import QLocale, QSignalBlocker, Qt, Signal
 from PySide6.QtGui import QDoubleValidator, QKeyEvent, QPixmap
-from PySide6.QtWidgets import QFormLayout, QLabel, QLineEdit, QPlainTextEdit, QPushButton, QSpinBox, QWidget
+from PySide6.QtWidgets import (
+    QCheckBox,
+    QFormLayout,
+    QLabel,
+    QLineEdit,
+    QPlainTextEdit,
+    QPushButton,
+    QSpinBox,
+    QWidget,
+)
 
 from soulsgui.config.paths import shipped
 from soulsgui.gui import text
+from soulsgui.gui.config.sweep_fields import STEPS, SweepFields
 from soulsgui.gui.feed import Call, Feed, Fetch
 from soulsgui.gui.models.connection import why_not
 from soulsgui.gui.models.rules import run_title
@@ -54,9 +64,8 @@ class Choice:
             if key in self.config.saved and key not in self.overrides and self.config.saved[key] != value
         }
 
-    def changes(self, clients: int, goal: float | None) -> dict[str, Any]:
-        """Return the overrides to begin with, when the user wants these numbers."""
-        wanted = {CLIENTS: clients, GOAL: goal}
+    def changes(self, wanted: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the overrides to begin with, when the user wants these values."""
         changed = {key: value for key, value in wanted.items() if value != self.value(key)}
         return {**self.overrides, **changed}
 
@@ -83,7 +92,7 @@ class NewRunDialog(FormDialog):
     """Asks what is to be trained, and begins it; stays open with the reason when it is refused.
 
     Signals:
-        started: The run has begun; with the command's result.
+        started: The run, or the sweep, has begun; with the command's result.
     """
 
     started = Signal(dict)
@@ -147,6 +156,8 @@ class NewRunDialog(FormDialog):
         self.seeds.setRange(1, _MOST_SEEDS)
         self.seeds.valueChanged.connect(self._preset_chosen)
         self.seeds.setToolTip("Runs that differ in their seed alone, one after another: an experiment")
+        self.as_sweep = QCheckBox("As a s&weep: trials that search for the best settings", self)
+        self.as_sweep.toggled.connect(self._preset_chosen)
         self.goal = QLineEdit(self)
         validator = QDoubleValidator(self.goal)
         validator.setLocale(QLocale.c())
@@ -166,6 +177,7 @@ class NewRunDialog(FormDialog):
     def _make_buttons(self) -> None:
         self._start_words = Words("&Start", "Starting …", "Started")
         self._stop_words = Words("&Stop it and start", "Stopping, then starting …", "Started")
+        self._sweep_words = Words("&Start the sweep", "Starting …", "Started")
         self.start = self.make_main(self._start_words, self._send, "play")
         self.start.setObjectName("startRun")
         self.start.finished.connect(self._started)
@@ -188,6 +200,12 @@ class NewRunDialog(FormDialog):
         form.addRow("&Name", self.name)
         form.addRow("N&ote", self.note)
         form.addRow("S&eeds", self.seeds)
+        form.addRow("", self.as_sweep)
+        form.setRowVisible(self.as_sweep, not self._checkpoint)
+        self.sweep = SweepFields(form, self._value, self)
+        self.sweep.changed.connect(self._update)
+        self._form = form
+        self.sweep.show(False)
         form.addRow("&Local clients", self.clients)
         form.addRow("&Goal (mean return)", self.goal)
         form.addRow("", self.no_goal)
@@ -234,10 +252,20 @@ class NewRunDialog(FormDialog):
         preset = self.preset.currentData() or self._config.preset
         return Choice(self._config, self._presets.get(preset), self._overrides, bool(self._checkpoint))
 
+    def _value(self, key: str) -> Any:
+        choice = self._choice()
+        return choice.value(key) if choice is not None else None
+
     def _preset_chosen(self) -> None:
+        sweep = self.as_sweep.isChecked()
+        self.sweep.show(sweep)
+        for of_one_run in (self.note, self.seeds):
+            self._form.setRowVisible(of_one_run, not sweep)
         choice = self._choice()
         if choice is None:
             return
+        if sweep:
+            self.sweep.take_values()
         goal = choice.value(GOAL)
         # What the user typed stays.
         if self.clients not in self._typed:
@@ -261,7 +289,9 @@ class NewRunDialog(FormDialog):
         parts = [f"Trains {choice.value(ENVIRONMENT)}."]
         if self._checkpoint:
             parts.append(f"It begins from the checkpoint {self._checkpoint}, with the settings of that.")
-        if self.seeds.value() > 1:
+        if self.as_sweep.isChecked():
+            parts.append("Each trial is a run of the queue, with values that the search draws.")
+        elif self.seeds.value() > 1:
             seed = int(choice.value(SEED) or 0)
             last = seed + self.seeds.value() - 1
             parts.append(f"{self.seeds.value()} runs one after another, with the seeds {seed} to {last}.")
@@ -296,6 +326,12 @@ class NewRunDialog(FormDialog):
         self.wrong.hide()
         choice = self._choice()
         goal = float(self.goal.text()) if self.goal.text() else None
+        wanted = {CLIENTS: self.clients.value(), GOAL: goal}
+        if self.as_sweep.isChecked():
+            wanted[STEPS] = self.sweep.steps_wanted
+            told = {"preset": self.preset.currentData(), "name": self.name.text().strip()}
+            overrides = choice.changes(wanted) if choice is not None else {}
+            return self._feed.call("sweep.start", {**told, "overrides": overrides, **self.sweep.params()})
         active = run_is_active(self._feed.status.run.state)
         begins = {"from": self._checkpoint} if self._checkpoint else {"preset": self.preset.currentData()}
         several = {"seeds": self.seeds.value()} if self.seeds.value() > 1 else {}
@@ -303,13 +339,20 @@ class NewRunDialog(FormDialog):
             "run.start",
             {
                 **begins,
-                "overrides": choice.changes(self.clients.value(), goal) if choice is not None else {},
+                "overrides": choice.changes(wanted) if choice is not None else {},
                 "name": self.name.text().strip(),
                 "note": self.note.toPlainText().strip(),
                 **several,
                 "if_active": if_active or ("stop" if active else "refuse"),
             },
         )
+
+    def show_problem(self, error: ApiError) -> None:
+        """Say why it was not done, beside the fields that it is about where there are such."""
+        if self.as_sweep.isChecked() and self.sweep.show_mistakes(error.mistakes):
+            self.say_wrong("The search does not fit the settings: mend what is marked.")
+        else:
+            super().show_problem(error)
 
     def _started(self, result: dict[str, Any]) -> None:
         self.started.emit(result)
@@ -320,10 +363,12 @@ class NewRunDialog(FormDialog):
             # What goes on now may be the very run that is being begun.
             return
         run = self._feed.status.run
-        active = run_is_active(run.state)
+        active, sweep = run_is_active(run.state), self.as_sweep.isChecked()
         words = self._stop_words if active else self._start_words
-        self.start.set_words(words, "play", self._send)
-        if active:
+        self.start.set_words(self._sweep_words if sweep else words, "play", self._send)
+        if sweep and active:
+            self.active.setText(f"“{run_title(run)}” goes on. The trials begin when it has ended.")
+        elif active:
             cost = f"“{run_title(run)}” goes on. It is saved and ended first, or this one waits."
             if run.checkpoint_age_s is not None:
                 cost += f" Its last checkpoint is {text.about(run.checkpoint_age_s)} old."
@@ -334,9 +379,9 @@ class NewRunDialog(FormDialog):
         refusal = why_not(self._feed.connection)
         wrong = self.no_goal.text() if self._goal_is_wrong else ""
         self.no_goal.setVisible(bool(wrong))
-        reason = refusal or self._waiting_words or wrong
+        reason = refusal or self._waiting_words or wrong or (self.sweep.why_not if sweep else "")
         self.start.allow(not reason, reason)
-        self.queue.setVisible(active or bool(self._feed.status.queue))
+        self.queue.setVisible(not sweep and (active or bool(self._feed.status.queue)))
         self.queue.allow(not reason, reason or "It begins when the runs before it have ended")
         begins = self._begins_when_possible and not self._waiting_words
         self._begins_when_possible &= not refusal and not begins

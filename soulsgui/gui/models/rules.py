@@ -20,6 +20,13 @@ class Question:
     yes: str
 
 
+SCORE_TITLES = {
+    "best_mean_return": "best mean return",
+    "mean_return": "last mean return",
+    "evaluation_return": "last evaluation",
+}
+"""What runs are judged by, as people call it."""
+
 _AT_GOAL = ("mean_return", "env_steps")
 _GONE = ("left", "revoked", "refused")
 _UP = ("starting", "running", "stopping", "backoff")
@@ -28,6 +35,11 @@ _UP = ("starting", "running", "stopping", "backoff")
 def run_title(run: RunStatus | RunSummary) -> str:
     """Return how a run is called on screen."""
     return text.plain(run.name or run.id)
+
+
+def short_name(name: str) -> str:
+    """Return the name in the id of an experiment or a sweep, which stands behind day and time."""
+    return "_".join(name.split("_")[2:]) or name
 
 
 def algorithm_title(run: RunStatus | RunSummary) -> str:

@@ -222,9 +222,8 @@ class PlotSection(QWidget):
     def _show_series(self) -> None:
         if self.host.plot is not None:
             self._named = self._names()
-            self.view.show_curves(
-                list(zip(self.view.curves[: len(self._named)], self._named, (0, 1), strict=False))
-            )
+            series = [curve.series for curve in self.view.curves[: len(self._named)]]
+            self.view.show_curves(list(zip(series, self._named, (0, 1), strict=False)))
             self.host.plot.set_follow(self.controls.follow.isChecked())
             self._show_empty_text()
 

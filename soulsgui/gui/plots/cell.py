@@ -9,6 +9,7 @@ from PySide6.QtWidgets import QWidget
 from soulsgui.gui.feed import Feed
 from soulsgui.gui.plotting.controls import metric_title
 from soulsgui.gui.plotting.live import LiveCurve
+from soulsgui.gui.plotting.mean import MeanSeries
 from soulsgui.gui.plotting.series import Series
 from soulsgui.gui.plotting.view import CurvesView
 from soulsgui.gui.widgets.boxes import NO_MARGINS, column, row
@@ -22,12 +23,21 @@ _LEAST_LINES = 13
 
 
 class Shown(NamedTuple):
-    """A curve that is to be drawn: of which run and client, what it is called, the number of its colour."""
+    """A curve that is to be drawn: of which run and client, what it is called, the number of its colour.
+
+    One with members is the mean of those runs.
+    """
 
     run: str
     client: str
     name: str
     colour: int
+    members: tuple[str, ...] = ()
+
+    @property
+    def runs(self) -> tuple[str, ...]:
+        """The runs whose rows it is made of."""
+        return self.members or (self.run,)
 
 
 class PlotCell(QWidget):
@@ -61,20 +71,21 @@ class PlotCell(QWidget):
 
     @property
     def curves(self) -> list[tuple[LiveCurve, Shown]]:
-        """What is drawn."""
+        """What is drawn, and of a mean what it is made of."""
         return self._shown
 
     def show_curves(self, shown: Sequence[Shown]) -> None:
         """Draw these. A curve that is drawn already stays as it is."""
         self._arranging = True
         known = {(curve.series.run_id, curve.series.client): curve for curve in self.view.curves}
-        wanted = {(one.run, one.client) for one in shown}
+        wanted = {(run, one.client) for one in shown for run in one.runs}
         free = [curve for place, curve in known.items() if place not in wanted and place[0]]
         free += [curve for curve in self.view.curves if not curve.series.run_id]
         self._shown = []
-        for one in shown:
-            curve = known.get((one.run, one.client)) or (free.pop() if free else self.view.add_curve())
-            curve.follow(one.run, self.shown_metric, one.client)
+        for one, run in ((it, run) for it in shown for run in it.runs):
+            curve = known.get((run, one.client)) or (free.pop() if free else self.view.add_curve())
+            known[run, one.client] = curve
+            curve.follow(run, self.shown_metric, one.client)
             self._shown.append((curve, one))
         for curve in free:
             curve.follow("", self.shown_metric)
@@ -109,7 +120,15 @@ class PlotCell(QWidget):
 
     def _draw(self) -> None:
         if not self._arranging:
-            self.view.show_curves([(curve, one.name, one.colour) for curve, one in self._shown])
+            made: dict[Shown, list[Series]] = {}
+            for curve, one in self._shown:
+                made.setdefault(one, []).append(curve.series)
+            self.view.show_curves(
+                [
+                    (MeanSeries(series) if one.members else series[0], one.name, one.colour)
+                    for one, series in made.items()
+                ]
+            )
             self.say_empty()
 
     def _loaded(self) -> None:

@@ -1,6 +1,6 @@
 """The page of plots: the runs and the metrics to choose from, and a plot for each metric."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -23,7 +23,7 @@ from soulsgui.gui import text
 from soulsgui.gui.feed import Feed, Fetch
 from soulsgui.gui.geometry import Memory
 from soulsgui.gui.models.connection import why_not
-from soulsgui.gui.models.rules import algorithm_title, run_title
+from soulsgui.gui.models.rules import algorithm_title, run_title, short_name
 from soulsgui.gui.plots.cell import PlotCell, Shown
 from soulsgui.gui.plots.choices import Choice, Choices
 from soulsgui.gui.plots.controls import PlotsControls
@@ -40,15 +40,16 @@ from soulsgui.gui.plots.layout import (
 from soulsgui.gui.plots.moments import Moments
 from soulsgui.gui.plotting.controls import metric_order, metric_title
 from soulsgui.gui.plotting.export import as_csv, as_svg
-from soulsgui.gui.plotting.rows import Mark
+from soulsgui.gui.plotting.rows import Axis, Mark
 from soulsgui.gui.shell import Shell, notify_problem
 from soulsgui.gui.shell.pages import PLOTS
-from soulsgui.gui.states import run_look
+from soulsgui.gui.states import run_is_active, run_look
 from soulsgui.gui.throttle import Throttle
 from soulsgui.gui.widgets.boxes import NO_MARGINS, column, flow
 from soulsgui.gui.widgets.dialog import FittingFileDialog
 from soulsgui.gui.widgets.empty_state import EmptyState
 from soulsgui.gui.widgets.fitting_button import FittingButton
+from soulsgui.gui.widgets.labels import wrapped
 from soulsgui.wire.control import RunStatus, RunSummary
 
 if TYPE_CHECKING:
@@ -61,11 +62,19 @@ _CHOICES_CHARACTERS = 30
 _MOST_MARKS = 300
 _MOST_CHARACTERS = 60
 _TOGETHER_MS = 250
+_EXPERIMENT = "experiment/"  # stands before its id among the names of runs, in which there is no `/`
+_MOST_NAMED = 4
 _SUFFIXES = {"csv": "Tables (*.csv)", "png": "Pictures (*.png)", "svg": "Drawings (*.svg)"}
 
 
+def members_of(runs: Sequence[RunSummary]) -> tuple[str, ...]:
+    """Return the runs of an experiment that its mean is of: those that are over, or all while none is."""
+    over = [run.id for run in runs if not run_is_active(run.state)]
+    return tuple((over or [run.id for run in runs])[:_MOST_CURVES])
+
+
 class PlotsPage(QWidget):
-    """Any metrics of any runs: the runs over each other, the metrics side by side."""
+    """Any metrics of any runs and experiments: the runs over each other, the metrics side by side."""
 
     def __init__(self, feed: Feed, shell: Shell, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -76,6 +85,7 @@ class PlotsPage(QWidget):
         self._layout = kept_layout(shell.settings())
         self._colours = kept_colours(shell.settings())
         self._runs: dict[str, RunSummary] = {}
+        self._experiments: dict[str, tuple[str, ...]] = {}  # the runs that each is the mean of
         self._listed = False
         self._known: set[str] = set()
         self._clients: dict[str, list[str]] = {}
@@ -122,8 +132,10 @@ class PlotsPage(QWidget):
         self._area.setWidgetResizable(True)
         self._area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         self._area.setWidget(self._drawn)
+        self.warning = wrapped("", self, "warning", selectable=True)
+        self.warning.hide()
         drawn = QWidget(self)
-        column(self.controls, (self._area, 1), on=drawn, margins=NO_MARGINS, gap_px=6)
+        column(self.controls, self.warning, (self._area, 1), on=drawn, margins=NO_MARGINS, gap_px=6)
         self._splitter = QSplitter(Qt.Orientation.Horizontal, self)
         self._splitter.setObjectName("plotsSplitter")
         self._splitter.setChildrenCollapsible(False)
@@ -180,8 +192,9 @@ class PlotsPage(QWidget):
 
     @property
     def shown_runs(self) -> tuple[str, ...]:
-        """The runs that are drawn: those that were ticked, or else the one that goes on, or the newest."""
-        chosen = tuple(run for run in self._layout.runs if run in self._runs or not self._listed)
+        """What is drawn: what was ticked, or else the run that goes on, or the newest."""
+        known = self._runs.keys() | self._experiments
+        chosen = tuple(run for run in self._layout.runs if run in known or not self._listed)
         newest = self._feed.status.run.id or next(iter(self._runs), "")
         return chosen or ((newest,) if newest else ())
 
@@ -194,6 +207,12 @@ class PlotsPage(QWidget):
     def _take_runs(self, result: dict[str, Any]) -> None:
         runs = [RunSummary.model_validate(run) for run in result["runs"]]
         self._runs = {run.id: run for run in runs}
+        groups: dict[str, list[RunSummary]] = {}
+        for run in runs:
+            groups.setdefault(_EXPERIMENT + run.experiment, []).append(run)
+        self._experiments = {
+            name: members_of(found) for name, found in groups.items() if name != _EXPERIMENT and found[1:]
+        }
         self._listed = True
         self._arrange()
 
@@ -215,7 +234,8 @@ class PlotsPage(QWidget):
         self._say_empty()
         self._give_colours()
         self.controls.show_layout(self._layout, named_layouts(self._shell.settings()))
-        self.runs.show_choices([self._choice_of(run) for run in self._runs.values()])
+        experiments = [self._choice_of_experiment(name) for name in self._experiments]
+        self.runs.show_choices([*experiments, *(self._choice_of(run) for run in self._runs.values())])
         self.runs.tick(self.shown_runs)
         self._offer_metrics()
         for metric in self.cells.keys() - set(self._layout.metrics[:_MOST_PLOTS]):
@@ -233,7 +253,8 @@ class PlotsPage(QWidget):
         self._say_limits()
         for plot in self.plots:
             self._dress(plot)
-        self.moments.show(self.shown_runs[:_MOST_CURVES], self._layout.marks)
+        single = [run for run in self.shown_runs[:_MOST_CURVES] if not run.startswith(_EXPERIMENT)]
+        self.moments.show(single, self._layout.marks)
         self._mark.request()
         self._place_cells()
         self._show_pin()
@@ -245,6 +266,14 @@ class PlotsPage(QWidget):
         if len(self._layout.metrics) > _MOST_PLOTS:
             said.append(f"{_MOST_PLOTS} of {len(self._layout.metrics)} metrics")
         self.controls.note(f"Drawn: {' and '.join(said)}" if said else "")
+        drawn = {run for name in self.shown_runs for run in self._experiments.get(name, (name,))}
+        played = sorted({self._runs[run].env_id for run in drawn & self._runs.keys()} - {""})
+        more = ", …" if len(played) > _MOST_NAMED else ""
+        self.warning.setText(
+            "The runs that are drawn play different environments, so their returns can't be compared: "
+            f"{', '.join(played[:_MOST_NAMED])}{more}."
+        )
+        self.warning.setVisible(len(played) > 1)
 
     def _dress(self, plot: "Plot") -> None:
         """Draw y and the newest part of x as the layout says."""
@@ -261,9 +290,12 @@ class PlotsPage(QWidget):
         keep_colours(self._shell.settings(), self._colours)
 
     def _curves_of(self, cell: PlotCell) -> list[Shown]:
-        """Return what a plot is to draw: a curve for each run, or for each of its clients."""
+        """Return what a plot is to draw: a curve for each run or experiment, or for each client of a run."""
         found: list[Shown] = []
         for run in self.shown_runs:
+            if run.startswith(_EXPERIMENT):
+                found += self._experiment_curves(run)
+                continue
             clients = self._clients.get(run, []) if self._layout.each_client and cell.of_episodes else []
             for client in clients:
                 found.append(self._client_curve(run, client, found))
@@ -271,6 +303,14 @@ class PlotsPage(QWidget):
                 found.append(Shown(run, "", self._title(run), self._colours.get(run, 0)))
         self._too_many = max(self._too_many, len(found))
         return found[:_MOST_CURVES]
+
+    def _experiment_curves(self, name: str) -> list[Shown]:
+        """Return the mean of an experiment; by wall time its runs, which follow one another."""
+        members, colour = self._experiments.get(name, ()), self._colours.get(name, 0)
+        if self.controls.chosen_axis is Axis.TIME:
+            return [Shown(run, "", self._title(run), colour) for run in members]
+        called = f"{short_name(name.removeprefix(_EXPERIMENT))} (mean, lowest and highest of {len(members)})"
+        return [Shown(name, "", called, colour, members)] if members else []
 
     def _client_curve(self, run: str, client: str, beside: list[Shown]) -> Shown:
         name, others = f"{run}/{client}", [f"{one.run}/{one.client}" for one in beside]
@@ -283,6 +323,12 @@ class PlotsPage(QWidget):
         status = self._feed.status.run
         known = self._runs.get(run) or (status if status.id == run else None)
         return run_title(known) if known is not None else run
+
+    def _choice_of_experiment(self, name: str) -> Choice:
+        members, pinned = self._experiments[name], name in self._layout.pinned
+        tip = f"The mean of these runs, with a band from the lowest to the highest of them\n{name}"
+        title = f"{short_name(name.removeprefix(_EXPERIMENT))} (mean of {len(members)})"
+        return Choice(name, title, tip, self._colours.get(name, 0), pinned)
 
     def _choice_of(self, run: RunSummary) -> Choice:
         words = [run.id, run.env_id, algorithm_title(run), run_look(run.state).word.lower()]

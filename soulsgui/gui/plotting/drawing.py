@@ -14,9 +14,10 @@ from PySide6.QtWidgets import QHBoxLayout, QWidget
 from soulsgui.gui import text
 from soulsgui.gui.colours import Colours, Tone, blend
 from soulsgui.gui.icons import colours_of, qcolor
+from soulsgui.gui.plotting.mean import Drawn
 from soulsgui.gui.plotting.rows import Axis, Mark, mark_at
 from soulsgui.gui.plotting.scale import Scale, ScaleKind
-from soulsgui.gui.plotting.series import Piece, Points, Reading, Series
+from soulsgui.gui.plotting.series import Piece, Points, Reading
 from soulsgui.gui.widgets.labels import ElidedLabel, Label
 
 _DOT_PX = 6
@@ -34,9 +35,9 @@ class _Items(NamedTuple):
 
 
 class DrawnCurve:
-    """A series with the items it is drawn by, for each piece."""
+    """A series, or a mean of several, with the items it is drawn by, for each piece."""
 
-    def __init__(self, canvas: pg.PlotWidget, series: Series, name: str, colour: int) -> None:
+    def __init__(self, canvas: pg.PlotWidget, series: Drawn, name: str, colour: int) -> None:
         self.series = series
         self.name = name
         self.colour = colour

@@ -28,9 +28,9 @@ from soulsgui.gui.plotting.drawing import (
     pen,
     with_goal,
 )
+from soulsgui.gui.plotting.mean import Drawn
 from soulsgui.gui.plotting.rows import Axis, Mark, axis_title
 from soulsgui.gui.plotting.scale import Scale, ScaleKind
-from soulsgui.gui.plotting.series import Series
 from soulsgui.gui.throttle import Throttle
 from soulsgui.gui.widgets.labels import Label
 
@@ -135,7 +135,7 @@ class Plot(QFrame):
         kind = {Axis.TIME: pg.DateAxisItem, Axis.TRAINING: DurationAxis}.get(axis, NumberAxis)
         return {"bottom": kind("bottom"), "left": NumberAxis("left")}
 
-    def show_series(self, series: Sequence[tuple[Series, str, int]]) -> None:
+    def show_series(self, series: Sequence[tuple[Drawn, str, int]]) -> None:
         """Show these curves instead of the present ones."""
         for curve in self._curves:
             curve.remove()

@@ -133,6 +133,12 @@ class AttemptCurve:
             return x, (low + high) / 2
         return (x, low) if single else (np.repeat(x, 2), np.stack((low, high), axis=1).ravel())
 
+    def kept(self, end: float) -> Points:
+        """Return x and the smoothed values up to a position, without the missing ones."""
+        stop = int(np.searchsorted(self._x, end, "right"))
+        known = np.isfinite(self._smooth[:stop])
+        return self._x[:stop][known], self._smooth[:stop][known]
+
     def x_after_step(self, env_steps: float, default: float) -> float:
         """Return x of the first row beyond a number of environment steps, `default` when there is none."""
         return float(self._x[self._rows.env_steps > env_steps].min(initial=default))
@@ -499,6 +505,16 @@ class Series:
             if (reading := curve.nearest(x, self._end(number))) is not None
         ]
         return min(reversed(found), key=lambda reading: abs(reading.x - x), default=None)
+
+    def at(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the smoothed values at positions, on straight lines between rows; NaN where there are none.
+
+        What was overwritten is left out.
+        """
+        kept = [curve.kept(self._end(number)) for number, curve in self._curves.items()]
+        xs, ys = (np.concatenate([np.empty(0), *(points[side] for points in kept)]) for side in (0, 1))
+        order = np.argsort(xs, kind="stable")
+        return np.interp(x, xs[order], ys[order], np.nan, np.nan) if xs.size else np.full(x.shape, np.nan)
 
     def readings(self, left: float, right: float) -> Iterator[tuple[int, Reading, bool]]:
         """Yield the rows between two positions: the attempt of each, and whether it was overwritten."""

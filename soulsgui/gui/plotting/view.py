@@ -10,6 +10,7 @@ from PySide6.QtWidgets import QVBoxLayout, QWidget
 from soulsgui.gui.feed import Feed
 from soulsgui.gui.plotting.host import PlotHost
 from soulsgui.gui.plotting.live import LiveCurve
+from soulsgui.gui.plotting.mean import Drawn
 from soulsgui.gui.plotting.rows import Axis
 from soulsgui.wire.control import ApiError
 from soulsgui.wire.messages.metrics import Row
@@ -67,10 +68,10 @@ class CurvesView(QWidget):
         self.curves.append(curve)
         return curve
 
-    def show_curves(self, shown: Sequence[tuple[LiveCurve, str, int]]) -> None:
+    def show_curves(self, shown: Sequence[tuple[Drawn, str, int]]) -> None:
         """Draw these curves, each with its name and the number of its colour, as soon as there is a plot."""
         if self.host.plot is not None:
-            self.host.plot.show_series([(curve.series, name, colour) for curve, name, colour in shown])
+            self.host.plot.show_series(shown)
 
     def show_along(self, axis: Axis) -> None:
         """Give x another meaning."""

@@ -12,8 +12,8 @@ from soulsgui.gui import text
 from soulsgui.gui.feed import Call, Feed, Fetch
 from soulsgui.gui.models.connection import why_not
 from soulsgui.gui.models.records import Column, RecordsModel
-from soulsgui.gui.models.rules import algorithm_title, run_title, why_run_not_trashed
-from soulsgui.gui.runs.models import GroupRow, reached_words, short_name
+from soulsgui.gui.models.rules import algorithm_title, run_title, short_name, why_run_not_trashed
+from soulsgui.gui.runs.models import GroupRow, reached_words
 from soulsgui.gui.settings.spec import as_yaml, specs
 from soulsgui.gui.shell import Shell, notify_problem
 from soulsgui.gui.widgets.boxes import column, row

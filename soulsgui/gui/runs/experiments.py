@@ -2,17 +2,17 @@
 
 from collections.abc import Mapping
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QComboBox, QStackedLayout, QWidget
+from PySide6.QtCore import QModelIndex, Qt, Signal
+from PySide6.QtWidgets import QComboBox, QSplitter, QStackedLayout, QWidget
 
 from soulsgui.gui import text
 from soulsgui.gui.colours import Tone
 from soulsgui.gui.feed import Call, Feed, Fetch
 from soulsgui.gui.models.connection import why_not
 from soulsgui.gui.models.records import Column, RecordsModel, number
-from soulsgui.gui.models.rules import Question, run_title
+from soulsgui.gui.models.rules import SCORE_TITLES, Question, run_title
 from soulsgui.gui.runs.models import GroupRow, statistics_words
 from soulsgui.gui.settings.spec import as_yaml
 from soulsgui.gui.shell import Shell, notify_problem
@@ -26,11 +26,9 @@ from soulsgui.gui.widgets.labels import Heading, Label, muted, wrapped
 from soulsgui.gui.widgets.table import Deed, Table
 from soulsgui.wire.control import ApiError, Experiment, RunSummary, SweepStatus, SweepTrial
 
-_SCORES = {
-    "best_mean_return": "best mean return",
-    "mean_return": "last mean return",
-    "evaluation_return": "last evaluation",
-}
+if TYPE_CHECKING:
+    from soulsgui.gui.runs.parallel import ParallelPlot
+
 SEED_COLUMNS: tuple[Column[RunSummary], ...] = (
     number("seed", "Seed", lambda run: str(run.seed), lambda run: run.seed),
     Column(
@@ -67,7 +65,7 @@ class ExperimentPart(QWidget):
         self._experiment = ""
         self.score = QComboBox(self)
         leave_wheel_to_page(self.score)
-        for name, title in _SCORES.items():
+        for name, title in SCORE_TITLES.items():
             self.score.addItem(title, name)
         self.score.currentIndexChanged.connect(self.refresh)
         label = Label("&Judged by the", self)
@@ -134,8 +132,8 @@ def _comparable(value: Any) -> tuple[bool, Any]:
     return (not is_number, value if is_number else str(value))
 
 
-def _value_words(value: Any) -> str:
-    """Return a value that was drawn; of a number with many digits the first ones."""
+def value_words(value: Any) -> str:
+    """Return a value that was drawn in words; of a number with many digits the first ones."""
     return f"{value:.4g}" if isinstance(value, float) else as_yaml(value)
 
 
@@ -143,7 +141,7 @@ def _setting_column(key: str, about: str) -> Column[SweepTrial]:
     return Column(
         key,
         key,
-        lambda trial: _value_words(trial.values[key]) if key in trial.values else text.NOTHING,
+        lambda trial: value_words(trial.values[key]) if key in trial.values else text.NOTHING,
         lambda trial: _comparable(trial.values.get(key)),
         width=16,
         about=about,
@@ -169,7 +167,7 @@ def trial_columns(sweep: SweepStatus) -> list[Column[SweepTrial]]:
             lambda trial: text.value(trial.score),
             lambda trial: trial.score,
             width=12,
-            about=f"The {_SCORES.get(sweep.score, sweep.score)} of its run; the star marks the best one",
+            about=f"The {SCORE_TITLES.get(sweep.score, sweep.score)} of its run; the star marks the best one",
             look=lambda trial: Look(
                 "star" if trial.number == best else "", Tone.ACCENT if trial.number == best else Tone.TEXT, ""
             ),
@@ -199,7 +197,7 @@ def sweep_words(sweep: SweepStatus) -> str:
 
 
 def _values_words(values: Mapping[str, Any]) -> str:
-    return ", ".join(f"{key} = {_value_words(value)}" for key, value in values.items())
+    return ", ".join(f"{key} = {value_words(value)}" for key, value in values.items())
 
 
 class SweepPart(QWidget):
@@ -221,13 +219,21 @@ class SweepPart(QWidget):
         self.words = wrapped("", self, selectable=True)
         self.table = Table("sweepTable", "Trials of the sweep", self)
         self.table.row_opened.connect(self._open)
+        self.table.setMouseTracking(True)
+        self.table.entered.connect(self._mark)
+        self.table.viewportEntered.connect(lambda: self._mark(self.table.currentIndex()))
+        self.parallel: ParallelPlot | None = None
+        self._split = QSplitter(Qt.Orientation.Horizontal, self)
+        self._split.setObjectName("sweepSplitter")
+        self._split.setChildrenCollapsible(False)
+        self._split.addWidget(self.table)
         self.use = FittingButton("Use the best for a new run", "play", self)
         self.use.clicked.connect(self._use)
         words = Words("Stop the sweep…", "Ending its trial …", "Stopped")
         self.stop = AskingButton(words, "stop", lambda: feed.call("sweep.stop"), self._question, self)
         self.stop.problem.connect(partial(notify_problem, shell))
         self.stop.finished.connect(self.refresh)
-        column(self.words, row(self.use, self.stop, None), (self.table, 1), on=self, margins=NO_MARGINS)
+        column(self.words, row(self.use, self.stop, None), (self._split, 1), on=self, margins=NO_MARGINS)
         self._fetch = Fetch(self, self._ask, came=self._take, failed=self._failed)
 
     def show_sweep(self, name: str) -> None:
@@ -259,10 +265,33 @@ class SweepPart(QWidget):
             )
             self.table.setModel(self.model)
             self.table.sort_by(self.model.column_number("score"), downwards=True)
+            self.table.selectionModel().currentRowChanged.connect(self._mark)
             if before is not None:
                 before.deleteLater()
         self.model.replace(found.trials)
+        self._draw(found)
         self._allow()
+
+    def _draw(self, found: SweepStatus) -> None:
+        if self.parallel is None:
+            # Not at the top: with it pyqtgraph is imported.
+            from soulsgui.gui.runs.parallel import ParallelPlot
+
+            self.parallel = ParallelPlot(self)
+            self.parallel.chosen.connect(self._choose)
+            self._split.addWidget(self.parallel)
+            self._split.setSizes([2, 3])
+        self.parallel.show_sweep(found)
+
+    def _mark(self, index: QModelIndex, *_: object) -> None:
+        trial = self.model.at(index.row()) if self.model is not None else None
+        if self.parallel is not None:
+            self.parallel.mark(trial.number if trial is not None else -1)
+
+    def _choose(self, number: int) -> None:
+        row = self.model.row_of(str(number)) if self.model is not None else None
+        if row is not None:
+            self.table.selectRow(row)
 
     def _failed(self, error: ApiError) -> None:
         self.words.setText(f"{error.message} {error.remedy}".strip())

@@ -10,7 +10,7 @@ from PySide6.QtCore import QObject
 from soulsgui.gui import text
 from soulsgui.gui.colours import Tone
 from soulsgui.gui.models.records import Column, RecordsModel, number
-from soulsgui.gui.models.rules import algorithm_title, why_not_resumed
+from soulsgui.gui.models.rules import algorithm_title, short_name, why_not_resumed
 from soulsgui.gui.states import Look, level_look, run_is_active, run_look
 from soulsgui.wire.control import (
     CheckpointInfo,
@@ -62,11 +62,6 @@ class GroupRow(RunSummary):
 def group_of(run: RunSummary) -> str:
     """Return the experiment or the sweep that a run is of; empty for none."""
     return "" if isinstance(run, QueuedRow | GroupRow) else run.experiment or run.sweep
-
-
-def short_name(name: str) -> str:
-    """Return the name in the id of an experiment or a sweep, which stands behind day and time."""
-    return "_".join(name.split("_")[2:]) or name
 
 
 def group_row(runs: Sequence[RunSummary], opened: bool | None, statistics: Experiment | None) -> GroupRow:

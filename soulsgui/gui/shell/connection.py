@@ -59,7 +59,7 @@ def too_old_or_new(hello: Hello, server: str) -> Connection | None:
 def as_api_error(error: SoulsGuiError) -> ApiError:
     """Return an error of the way to the runner as if the runner had told it."""
     if isinstance(error, CommandFailedError):
-        return ApiError(code=error.code, message=error.message, remedy=error.remedy, asks=error.asks)
+        return error.told
     code = ErrorCode.NOT_ALLOWED if isinstance(error, NotAllowedError) else ErrorCode.NO_ANSWER
     return ApiError(code=code, message=error.message, remedy=error.remedy)
 

@@ -310,8 +310,11 @@ class MainWindow(QMainWindow):
         self.pages.ask("before_run", go_on)
 
     def _begun(self, result: dict[str, Any]) -> None:
-        """Show the run that was begun; one that waits stands among the runs."""
-        self.show_page(OVERVIEW if result["run_id"] else RUNS)
+        """Show the run that was begun; one that waits, and a sweep, stand among the runs."""
+        if result.get("run_id"):
+            self.show_page(OVERVIEW)
+        else:
+            self.show_page(RUNS, run=result.get("id", ""))
 
     def open_player(self, run: RunStatus | RunSummary, checkpoint: str = "") -> None:
         """Open the window in which weights of a run are watched, in place of the one that is open."""

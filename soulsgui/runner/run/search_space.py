@@ -36,6 +36,13 @@ class Dimension:
         """The values that have to be allowed so that all others are."""
         return [json.loads(one) for one in self.choices] or [self.low, self.high]
 
+    @property
+    def told(self) -> Any:
+        """What is searched, as the API tells it: a list of choices, or `{low, high, log, step}`."""
+        if self.choices:
+            return self.ends
+        return {"low": self.low, "high": self.high, "log": self.log, "step": self.step}
+
     def value(self, drawn: Any) -> Any:
         """Return the value of the setting that a sampler's choice stands for."""
         return json.loads(drawn) if self.choices else drawn

@@ -169,7 +169,7 @@ class Study:
             pruner=self.asked.pruner,
             score=self.asked.score,
             wanted=len(trials) if self.asked.sampler == "grid" else self.asked.trials,
-            space=self.asked.space,
+            space={key: one.told for key, one in self.space.items()},
             trials=[self._told(one) for one in trials],
             best=self._told(best) if best is not None else None,
             importance=self._importance() if len(done) >= _LEAST_FOR_IMPORTANCE else {},

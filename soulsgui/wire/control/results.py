@@ -310,7 +310,7 @@ class SweepStatus(Message):
     Attributes:
         score: Which field of a run is its score.
         wanted: How many trials there are to be.
-        space: What is searched, as it was asked for.
+        space: What is searched, by dotted key: a list of choices, or `{low, high, log, step}`.
         best: The complete trial with the highest score, None before there is one.
         importance: How much each setting mattered for the score, by PED-ANOVA; their sum is 1. Empty while
             too few trials are complete.

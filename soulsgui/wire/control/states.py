@@ -37,12 +37,18 @@ class ErrorCode(StrEnum):
 
 
 class ApiError(Message):
-    """What went wrong, in words, and what to do; what would have to be agreed to, where that is missing."""
+    """What went wrong, in words, and what to do.
+
+    Attributes:
+        asks: What would have to be agreed to, where that is missing.
+        mistakes: What is wrong with settings, by dotted key, where they are what is wrong.
+    """
 
     code: ErrorCode
     message: str
     remedy: str = ""
     asks: Execution | None = None
+    mistakes: dict[str, str] = Field(default_factory=dict)
 
 
 class RunStatus(TrainingProgress):

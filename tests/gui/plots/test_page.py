@@ -320,6 +320,53 @@ def test_no_more_is_drawn_than_can_be_looked_at(qtbot: QtBot, page: PlotsPage, f
     assert "20 of 40 curves" in words_of(page)
 
 
+def experiment_runs(*runs: RunSummary) -> dict[str, Any]:
+    return {"runs": [run.model_dump(mode="json") for run in runs]}
+
+
+def test_an_experiment_is_drawn_as_the_mean_of_its_runs_that_are_over(
+    qtbot: QtBot, page: PlotsPage, feed: FakeFeed
+) -> None:
+    runs = [
+        RunSummary(id=ACTIVE, state="running", experiment="2026_10_wide"),
+        RunSummary(id=OLDER, state="finished", experiment="2026_10_wide"),
+        RunSummary(id=OLDEST, state="finished", experiment="2026_10_wide"),
+    ]
+    feed.answers["runs.list"] = experiment_runs(*runs)
+    page.refresh()
+    qtbot.waitUntil(lambda: page.runs.list.count() == 4)
+    tick(page.runs, "experiment/2026_10_wide", ACTIVE)
+    qtbot.waitUntil(lambda: all(curve.is_loaded for curve, _ in page.cells["return"].curves))
+    assert curves(page, "return") == ["wide (mean, lowest and highest of 2)"] * 2
+    assert {curve.series.run_id for curve, _ in page.cells["return"].curves} == {OLDER, OLDEST}
+    qtbot.waitUntil(
+        lambda: [one.name for one in plot(page).curves] == ["wide (mean, lowest and highest of 2)"]
+    )
+    assert not [sent for sent in feed.sent if "experiment" in str(sent.params.get("run"))]
+
+    tick(page.runs, OLDER)
+    assert len(plot(page).curves) == 2
+    assert len({curve for curve, _ in page.cells["return"].curves}) == 2, (
+        "a run that is drawn alone, too, is read once"
+    )
+    choose(page.controls.axis_box, Axis.TIME)
+    names = {shown.name for _, shown in page.cells["return"].curves}
+    assert names == {OLDER, OLDEST}, "runs that follow one another have no mean by wall time"
+
+
+def test_runs_of_different_environments_are_warned_of(qtbot: QtBot, page: PlotsPage, feed: FakeFeed) -> None:
+    assert page.warning.isHidden()
+    runs = [RunSummary(id=ACTIVE, env_id="CartPole-v1"), RunSummary(id=OLDER, env_id="LunarLander-v3")]
+    feed.answers["runs.list"] = experiment_runs(*runs, RunSummary(id=OLDEST, env_id="CartPole-v1"))
+    page.refresh()
+    tick(page.runs, OLDEST)
+    qtbot.waitUntil(lambda: page._runs[OLDER].env_id != "")
+    assert page.warning.isHidden()
+    tick(page.runs, OLDER)
+    assert "can't be compared: CartPole-v1, LunarLander-v3." in page.warning.text()
+    assert page.warning.isVisible()
+
+
 def test_without_a_run_it_says_what_to_do(qtbot: QtBot, fake: FakeFeed, shell: FakeShell) -> None:
     fake.answers["runs.list"] = {"runs": []}
     page = shown(qtbot, PlotsPage(fake, shell), 1100, 700)
