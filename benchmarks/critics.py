@@ -36,9 +36,8 @@ from soulsgui.config.parsing import Layer
 from soulsgui.environments.spaces import SpacesSpec
 from soulsgui.policies.policy import make_policy
 from soulsgui.process import ONE_THREAD
-from soulsgui.rl.agents.sac import SACAgent
-from soulsgui.rl.agents.td3 import TD3Agent
 from soulsgui.rl.buffers.replay import NStepBatch
+from soulsgui.training.agents import make_agent
 
 TASKS = ("Pendulum-v1", "Hopper-v5", "HalfCheetah-v5")
 OURS: dict[str, dict[str, Any]] = {
@@ -74,12 +73,11 @@ class Ours:
     """One of our agents, with a memory of all it saw."""
 
     def __init__(self, env_id: str, name: str, seed: int) -> None:
-        values = {"env.id": env_id, "algorithm": "sac", "stop.mean_return": None, **OURS[name]}
+        values = {"env.id": env_id, "seed": seed, "algorithm": "sac", "stop.mean_return": None, **OURS[name]}
         settings = combine(over_defaults([Layer("benchmark", values)]))
         self._env = gymnasium.make(env_id)
         spaces = SpacesSpec.from_env(self._env.observation_space, self._env.action_space)
-        kind = TD3Agent if settings.sac.agent == "td3" else SACAgent
-        self._agent = kind(spaces, settings, seed)
+        self._agent = make_agent("sac", settings, spaces, "cpu")
         self._policy = make_policy(self._agent.policy_spec())
         self._policy.load(self._agent.export_weights())
         self._settings, self._rng = settings.sac, np.random.default_rng(seed)

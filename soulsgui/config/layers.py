@@ -207,7 +207,7 @@ def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 ConfigLike = Settings | dict[str, Any] | SimpleNamespace
 
 
-def as_settings(config: ConfigLike, overrides: Mapping[str, Any] | None = None) -> Settings:
+def as_settings(config: ConfigLike, overrides: ConfigLike | None = None) -> Settings:
     """Return checked settings; what is not named has the value that is shipped with the algorithm and agent.
 
     Args:
@@ -218,15 +218,15 @@ def as_settings(config: ConfigLike, overrides: Mapping[str, Any] | None = None) 
     Raises:
         ConfigError: With every mistake.
     """
-    if isinstance(config, Settings):
-        if overrides is None:
-            return config
-        config = config.model_dump()
-    layers = _with_preset(layer_of_tree(_plain(config), "config"))
-    return combine(over_defaults([*layers, layer_of_tree(overrides or {}, "config")]))
+    if isinstance(config, Settings) and overrides is None:
+        return config
+    given = (layer_of_tree(_plain(one), "config") for one in (config, overrides or {}))
+    return combine(over_defaults([layer for one in given for layer in _with_preset(one)]))
 
 
 def _plain(config: Any) -> Any:
+    if isinstance(config, Settings):
+        return config.model_dump()
     tree = vars(config) if isinstance(config, SimpleNamespace) else config
     return {name: _plain(value) for name, value in tree.items()} if isinstance(tree, dict) else tree
 

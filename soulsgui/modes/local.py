@@ -52,7 +52,7 @@ _HEALTHY_S = 60.0
 _LOOK_EVERY_S = 0.2
 _GRACE_S = 30.0
 _SERVER_START_S = 120.0
-_MOST_FAILURES = 6
+_MOST_FAILURES, _WITHIN_S = 5, 300.0
 _LOOK_AT_BEATS_EVERY_S = 1.0
 _TAIL_BYTES = 4096
 
@@ -67,7 +67,7 @@ class _Child:
     process: SpawnProcess | None = None
     pipe: Connection | None = None
     restarts: int = 0
-    failures: int = 0  # in a row, each soon after its start
+    failed_at: list[float] = field(default_factory=list)  # since it was last healthy
     began: float = 0.0
     next_start: float = 0.0
     backoff: Backoff = field(default_factory=lambda: Backoff(first_s=0.5, longest_s=30.0))
@@ -139,9 +139,12 @@ class LocalProcesses:
 
     def last_words(self, name: str) -> str:
         """Return the last line that a process has said."""
-        with self.log(name).open("rb") as file:
-            file.seek(max(self.log(name).stat().st_size - _TAIL_BYTES, 0))
-            lines = file.read().decode("utf-8", errors="replace").strip().splitlines()
+        try:
+            with self.log(name).open("rb") as file:
+                file.seek(max(self.log(name).stat().st_size - _TAIL_BYTES, 0))
+                lines = file.read().decode("utf-8", errors="replace").strip().splitlines()
+        except OSError as error:
+            return f"what it said can't be read: {error}"
         return printable(lines[-1]) if lines else "it said nothing"
 
     def end_hanging(self, name: str, pid: int) -> None:
@@ -223,23 +226,33 @@ class LocalProcesses:
         if process is None:
             if now >= child.next_start:
                 child.restarts += 1
-                self._begin(name, child)
+                try:
+                    self._begin(name, child)
+                except (OSError, UsageError) as error:  # too many files or processes, no memory
+                    self._note_failure(name, child, str(error), now)
         elif process.exitcode is not None:
             if now - child.began > _HEALTHY_S:
                 child.backoff.reset()
-                child.failures = 0
-            child.failures += 1
-            delay_s, code = child.backoff.delay_s(), process.exitcode
-            # What it said last is no reason of who was killed.
-            why = f"killed by signal {-code}" if code < 0 else self.last_words(name)
-            logger.warning("%s ended (%d): %s. It begins again in %.1f s", name, code, why, delay_s)
-            if child.failures == _MOST_FAILURES:
-                self._failure = f"{name} failed {child.failures} times in a row: {why}"
-                self._stop.set()
+                child.failed_at.clear()
+            code = process.exitcode
             process.close()
             assert child.pipe is not None
             child.pipe.close()
-            child.process, child.next_start = None, now + delay_s
+            child.process = None
+            # What it said last is no reason of who was killed.
+            why = f"killed by signal {-code}" if code < 0 else f"exit {code}: {self.last_words(name)}"
+            self._note_failure(name, child, why, now)
+
+    def _note_failure(self, name: str, child: _Child, why: str, now: float) -> None:
+        """Let it begin again later; where it failed too often, end everything."""
+        delay_s = child.backoff.delay_s()
+        logger.warning("%s failed: %s. It begins again in %.1f s", name, why, delay_s)
+        child.next_start = now + delay_s
+        child.failed_at = [at for at in child.failed_at if now - at < _WITHIN_S] + [now]
+        if len(child.failed_at) == _MOST_FAILURES:
+            minutes = f"{_WITHIN_S / 60:.0f} minutes"
+            self._failure = f"{name} failed {_MOST_FAILURES} times in {minutes}: {why}"
+            self._stop.set()
 
 
 @contextlib.contextmanager

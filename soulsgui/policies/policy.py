@@ -221,7 +221,7 @@ def _actor_policy(spec: Mapping[str, Any], device: str) -> Policy:
 
 
 MLP = "mlp"
-IN_NUMPY: dict[str, Callable[[Mapping[str, Any]], Policy]] = {
+IN_NUMPY: Mapping[str, Callable[[Mapping[str, Any]], Policy]] = {
     MLP: NumpyMLPPolicy,
     RECURRENT: NumpyRecurrentPolicy,
     CATEGORICAL: CategoricalMLPPolicy,

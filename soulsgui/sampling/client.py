@@ -16,7 +16,7 @@ from redis.exceptions import NoPermissionError
 from soulsgui.environments.imports import restrict_imports
 from soulsgui.environments.spaces import SpacesSpec
 from soulsgui.errors import ClientRegistrationError, NotAgreedError, ProcessFault, SoulsGuiError
-from soulsgui.policies.policy import make_policy
+from soulsgui.policies.policy import Policy, make_policy
 from soulsgui.process import setup_logging, stop_on_signals
 from soulsgui.sampling.downloader import ServerView
 from soulsgui.sampling.environment import Environment
@@ -56,6 +56,7 @@ class ClientOptions:
         agreement: The file that says what the server may run here; None: anything.
         shows_game: With an agreement, whether the server may look at the game: its settings have no say.
         making: The context that environments are made in.
+        make_policy: Makes the policy that a server describes.
     """
 
     num_envs: int | None = None
@@ -65,6 +66,7 @@ class ClientOptions:
     agreement: Path | None = None
     shows_game: bool = False
     making: Callable[[], AbstractContextManager[None]] = nullcontext
+    make_policy: Callable[[Mapping[str, Any]], Policy] = make_policy
 
 
 def within_means(settings: Mapping[str, Any], memory: int, cores: int) -> dict[str, Any]:
@@ -223,7 +225,7 @@ class Client:
                 return
             try:
                 # Its outputs are checked when there are weights.
-                policy = make_policy(known.policy) if remote is None else remote
+                policy = self._options.make_policy(known.policy) if remote is None else remote
             except SoulsGuiError:
                 progress.checks["network"] = False
                 raise

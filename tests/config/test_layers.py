@@ -234,6 +234,7 @@ def test_settings_may_be_given_as_dictionary_or_namespace_and_their_mistakes_are
     assert as_settings(namespace) == expected
     assert as_settings(expected) is expected
     assert as_settings({"preset": "lunarlander_ppo"}).env.id == "LunarLander-v3"
+    assert as_settings(namespace, {"preset": "lunarlander_ppo"}).env.id == "LunarLander-v3"
     with pytest.raises(ConfigError) as caught:
         as_settings({"ppo": {"gama": 0.5, "epochs": 0}, "client": 3})
     assert [problem.key for problem in caught.value.problems] == ["ppo.gama", "client", "ppo.epochs"]

@@ -1,5 +1,6 @@
 """Processes of a Python program: begun again when they die, gone when the program is."""
 
+import errno
 import os
 import signal
 import subprocess
@@ -7,6 +8,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -14,6 +16,7 @@ import redis
 
 from soulsgui.config.paths import Folders
 from soulsgui.errors import ServiceError, UsageError
+from soulsgui.modes import local
 from soulsgui.modes.local import REDIS, LocalProcesses, start_server
 from soulsgui.sampling import InitGuard
 from soulsgui.wire.connection import AWAY, Address, connect
@@ -63,8 +66,43 @@ def test_what_fails_again_and_again_is_told_with_its_words(
     monkeypatch.setattr("soulsgui.wire.connection.Backoff.delay_s", lambda _: 0.0)
     processes.start("actor-1", fail, "no such game")
     until(stop.is_set, "the end")
-    with pytest.raises(ServiceError, match="actor-1 failed 6 times in a row: no such game"):
+    with pytest.raises(ServiceError, match="actor-1 failed 5 times in 5 minutes: exit 1: no such game"):
         processes.check()
+
+
+@pytest.mark.allow_warnings
+@pytest.mark.parametrize("times", [2, 9])
+def test_what_can_not_begin_again_is_tried_again_until_it_is_given_up(
+    processes: LocalProcesses,
+    stop: threading.Event,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    times: int,
+) -> None:
+    monkeypatch.setattr("soulsgui.wire.connection.Backoff.delay_s", lambda _: 0.0)
+    file, pipe, left = (
+        tmp_path / "pid",
+        local._CONTEXT.Pipe,
+        [OSError(errno.EMFILE, "Too many files")] * times,
+    )
+
+    def fails_at_first(duplex: bool = True) -> Any:
+        if left:
+            raise left.pop()
+        return pipe(duplex)
+
+    processes.start("child", note_and_wait, file)
+    first = pid_in(file)
+    monkeypatch.setattr(local._CONTEXT, "Pipe", fails_at_first)
+    os.kill(first, signal.SIGKILL)
+    if times == 2:
+        assert pid_in(file, first)
+        assert processes.restarts() == {"child": 3}
+        processes.check()
+    else:
+        until(stop.is_set, "the end")
+        with pytest.raises(ServiceError, match=r"child failed 5 times in 5 minutes: .*Too many files"):
+            processes.check()
 
 
 @pytest.mark.allow_warnings
@@ -86,7 +124,7 @@ def test_one_that_dies_before_it_can_say_a_word_is_told_of_too(
     monkeypatch.setattr("soulsgui.wire.connection.Backoff.delay_s", lambda _: 0.0)
     processes.start("actor-1", len, Unreadable())
     until(stop.is_set, "the end")
-    with pytest.raises(ServiceError, match="actor-1 failed 6 times in a row: it said nothing"):
+    with pytest.raises(ServiceError, match="actor-1 failed 5 times in 5 minutes: exit 1: it said nothing"):
         processes.check()
 
 

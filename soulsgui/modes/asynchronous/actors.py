@@ -4,7 +4,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -14,7 +14,7 @@ import redis
 from soulsgui.config.layers import ConfigLike
 from soulsgui.errors import UsageError
 from soulsgui.modes.asynchronous.config import ActorManagerConfig, SimpleStepProcessorConfig
-from soulsgui.modes.asynchronous.sync_model import SyncModel, act_with
+from soulsgui.modes.asynchronous.sync_model import OwnPolicy, SyncModel
 from soulsgui.modes.local import local_server
 from soulsgui.sampling.client import ClientOptions, run_client
 from soulsgui.system import FileLock
@@ -76,7 +76,8 @@ class ActorManager:
     Args:
         config: How they send.
         agent_configs: One per actor. Agents of one's own explore each as it was made; of the program's the
-            settings of the trainer count, and here the probability of random actions alone (`dqn.epsilon`).
+            settings of the trainer count, and an actor may have a probability of random actions of its own
+            (`dqn.epsilon`, a number).
         env_config: What they play: an id, or the settings below `env`; one environment each, unless
             `num_envs` says more.
         step_proc_config: How steps become transitions.
@@ -121,6 +122,7 @@ class ActorManager:
         self._opened = opened = ExitStack()
         try:
             self.folder, self.processes, self.address = opened.enter_context(local_server(self.stop))
+            opened.callback(self.stop.set)
             self._began = time.monotonic()
             for name, config in self.agent_configs.items():
                 own = config if callable(config) else None
@@ -193,6 +195,8 @@ def _act(
     address: Address, name: str, num_envs: int, own: Callable[[], SyncModel] | None, guard: InitGuard
 ) -> None:
     """Play in this process, as the actor of a name, until it is asked to stop."""
+    options = ClientOptions(num_envs=num_envs, making=guard)
     if own is not None:
-        act_with(own())
-    run_client(address, name, ClientOptions(num_envs=num_envs, making=guard))
+        agent = own()
+        options = replace(options, make_policy=lambda _: OwnPolicy(agent))
+    run_client(address, name, options)

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from soulsgui.policies.policy import IN_NUMPY, Floats, Mask
+from soulsgui.policies.policy import Floats, Mask
 from soulsgui.rl.buffers.replay import NStepBatch
 
 ModelInfo = Mapping[str, NDArray[Any]]
@@ -95,8 +95,3 @@ class OwnPolicy:
     def outputs(self, obs: NDArray[Any]) -> Floats:
         """Return what `OwnAgent.outputs` does."""
         return np.zeros((len(obs), 1), np.float32)
-
-
-def act_with(agent: SyncModel) -> None:
-    """Let clients of this process act with an agent of one's own."""
-    IN_NUMPY[OWN] = lambda _: OwnPolicy(agent)

@@ -11,10 +11,11 @@ from gymnasium.spaces import Box
 
 from soulsgui.config.layers import ConfigLike, as_settings
 from soulsgui.config.paths import RunFolder
-from soulsgui.config.schema import Settings
+from soulsgui.config.schema import Settings, flatten
 from soulsgui.config.sections.run import EnvSettings
 from soulsgui.environments.make import Env, longest_episode, make_env
 from soulsgui.errors import UsageError
+from soulsgui.modes.agent_settings import NO_GOAL, dqn_unless_named
 from soulsgui.modes.asynchronous.actors import ActorManager, AgentConfig, InitGuard
 from soulsgui.modes.asynchronous.config import AsyncTrainerConfig, ReplayBufferConfig
 from soulsgui.modes.asynchronous.own_agent import OwnAlgorithm
@@ -30,6 +31,7 @@ from soulsgui.training.trainer import TrainingNode
 from soulsgui.wire.access import Address
 
 _BEST, _LAST = "best", "last"
+_RATE = "dqn.epsilon"
 
 
 class Evaluator:
@@ -124,17 +126,15 @@ class AsyncTrainer:
                 "agent_config and the agent_configs of the actors are of two kinds: settings and own agents.",
                 "Give all of them settings, or all of them what makes an agent.",
             )
-        base = {"normalize.rewards": False} if callable(agent_config) else agent_config
-        if isinstance(base, Mapping) and not {"algorithm", "preset"} & set(base):
-            base = {"algorithm": "dqn", **base}
-        self._settings = self._composed(base, replay_buffer_config)
-        self._rates = {} if callable(agent_config) else _own_rates(actors.agent_configs)
-        if self._rates and self._settings.dqn.exploration in ("ladder", "boltzmann"):
-            raise UsageError(
-                f"Actors have a dqn.epsilon of their own, and dqn.exploration is "
-                f"{self._settings.dqn.exploration}.",
-                "Leave one of both out.",
-            )
+        if callable(agent_config):
+            algorithm = _algorithm_for(actors.env)
+            of_agent = dict(agent_config().settings)
+            base: ConfigLike = {"algorithm": algorithm, algorithm: of_agent, "normalize.rewards": False}
+        else:
+            base = dqn_unless_named(agent_config)
+        chosen = as_settings(base, NO_GOAL | {"env": actors.env})
+        self._settings = self._composed(base, chosen, replay_buffer_config)
+        self._rates = _own_rates(actors.agent_configs, chosen)
 
     @classmethod
     def build(
@@ -147,34 +147,34 @@ class AsyncTrainer:
         """Return a trainer."""
         return cls(config, agent_config, replay_buffer_config, actors)
 
-    def _composed(self, base: ConfigLike, buffer: ReplayBufferConfig) -> Settings:
-        """Return the settings of a training node."""
-        no_goal = {"stop.env_steps": None, "stop.mean_return": None, "stop.judged_by": "training"}
-        common = no_goal | {
-            "env": self._actors.env,
-            "client.segment_length": self._actors.config.n_buffer,
-            "checkpoint.every_updates": 1_000_000,  # models are saved by the intervals of `config`
-            "checkpoint.history_minutes": None,
-            "evaluation.every_updates": 0,
-        }
-        own = self._make_own() if self._make_own is not None else None
-        algorithm = as_settings(base, no_goal).algorithm if own is None else _algorithm_for(self._actors.env)
+    def _composed(self, base: ConfigLike, chosen: Settings, buffer: ReplayBufferConfig) -> Settings:
+        """Return the settings of a training node; `chosen` is what `base` comes to."""
+        algorithm, has_own = chosen.algorithm, self._make_own is not None
         if algorithm not in ("dqn", "sac"):
             raise UsageError(
                 f"The asynchronous trainer has a replay buffer; {algorithm} has none.", "Choose dqn or sac."
             )
-        if (own is not None or algorithm == "sac") and buffer.per_config is not None:
+        if (has_own or algorithm == "sac") and buffer.per_config is not None:
             raise UsageError(
                 "Only agents of the DQN family draw by priority (per_config).", "Leave per_config out."
             )
-        if own is None and algorithm == "sac" and self._n_step > 1:
+        if not has_own and algorithm == "sac" and self._n_step > 1:
             raise UsageError("SAC and its relatives learn from single steps.", "Set n_step to 1.")
-        own_settings = {} if own is None else {algorithm: dict(own.settings)}
-        pacing = getattr(as_settings(base, {"algorithm": algorithm, **own_settings, **no_goal}), algorithm)
+        pacing = getattr(chosen, algorithm)
         fixed = self._config.settings() | buffer.settings(pacing.batch_size / pacing.replay_ratio)
         fixed |= {"n_step": self._n_step} if algorithm == "dqn" else {}
-        of_algorithm = own_settings.get(algorithm, {}) | fixed
-        settings = as_settings(base, {"algorithm": algorithm, algorithm: of_algorithm, **common})
+        settings = as_settings(
+            base,
+            NO_GOAL
+            | {
+                "env": self._actors.env,
+                algorithm: fixed,
+                "client.segment_length": self._actors.config.n_buffer,
+                "checkpoint.every_updates": 1_000_000,  # models are saved by the intervals of `config`
+                "checkpoint.history_minutes": None,
+                "evaluation.every_updates": 0,
+            },
+        )
         if settings.determinism == "lockstep":
             raise UsageError("determinism: lockstep has one client in turn; actors play at once.")
         return settings
@@ -376,9 +376,39 @@ class _IntervalNode(TrainingNode):
         return _IntervalLearner(run, algorithm)
 
 
-def _own_rates(configs: Mapping[str, AgentConfig]) -> dict[str, float]:
-    """Return the probability of random actions of each actor whose configuration names one."""
-    rates = {
-        name: as_settings(config).dqn.epsilon for name, config in configs.items() if not callable(config)
-    }
-    return {name: rate for name, rate in rates.items() if isinstance(rate, float)}
+def _own_rates(configs: Mapping[str, AgentConfig], trainer: Settings) -> dict[str, float]:
+    """Return the probability of random actions of each actor that has one of its own.
+
+    Raises:
+        UsageError: An actor has more of its own than that, or one that is not to be had.
+    """
+    common, rates = flatten(trainer.model_dump()), dict[str, float]()
+    for name, config in configs.items():
+        if callable(config):
+            continue
+        own = flatten(as_settings(trainer, config).model_dump())
+        differing = {key for key in own if own[key] != common[key]} - set(NO_GOAL)
+        if more := sorted(differing - {_RATE}):
+            raise UsageError(
+                f"{name} has other settings than the trainer: {', '.join(more)}.",
+                f"Of its own an actor may have {_RATE} alone: give the others to agent_config or env_config.",
+            )
+        if not differing:
+            continue
+        if trainer.algorithm != "dqn":
+            raise UsageError(
+                f"{name} has a {_RATE} of its own, which is of no use to {trainer.algorithm}.",
+                "Leave it out.",
+            )
+        if trainer.dqn.exploration in ("ladder", "boltzmann"):
+            raise UsageError(
+                f"{name} has a {_RATE} of its own, and dqn.exploration is {trainer.dqn.exploration}.",
+                "Leave one of both out.",
+            )
+        if not isinstance(rate := own[_RATE], float):
+            raise UsageError(
+                f"{name} has a schedule as {_RATE}: of its own an actor has one number.",
+                "Give the schedule to agent_config, for all actors, or choose a number.",
+            )
+        rates[name] = rate
+    return rates

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 
-class Waiting(NamedTuple):
+class BatchCandidate(NamedTuple):
     """A client whose next request was not taken yet."""
 
     name: str
@@ -12,7 +12,7 @@ class Waiting(NamedTuple):
     age_s: float  # since its last request
 
 
-def expected(waiting: Iterable[Waiting], delay_s: float) -> list[Waiting]:
+def expected(waiting: Iterable[BatchCandidate], delay_s: float) -> list[BatchCandidate]:
     """Return who asked so lately that a batch waits for them; who asked longest ago comes first.
 
     Whose last request is older than a batch may wait asks too seldom for that.
@@ -21,7 +21,7 @@ def expected(waiting: Iterable[Waiting], delay_s: float) -> list[Waiting]:
     return sorted(lately, key=lambda one: one.age_s, reverse=True)
 
 
-def fitting(waiting: Sequence[Waiting], room: int, delay_s: float) -> list[str]:
+def fitting(waiting: Sequence[BatchCandidate], room: int, delay_s: float) -> list[str]:
     """Return whose requests are to be looked for: as many as have room in a batch.
 
     Those who are expected come first: among the others may be some who never ask.
@@ -34,7 +34,7 @@ def fitting(waiting: Sequence[Waiting], room: int, delay_s: float) -> list[str]:
     return found
 
 
-def awaited(waiting: Sequence[Waiting], room: int, delay_s: float) -> str | None:
+def awaited(waiting: Sequence[BatchCandidate], room: int, delay_s: float) -> str | None:
     """Return the only one to wait for: when it asks, the others have asked, too. None: whoever asks first.
 
     That is who asked last, where all have room in the batch: what the others ask is taken with its request.

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from soulsgui.environments.choices import Mask
 from soulsgui.environments.spaces import SpacesSpec
 from soulsgui.experience.segments import Segments
-from soulsgui.modes.seed.batching import Waiting, awaited, expected, fitting
+from soulsgui.modes.seed.batching import BatchCandidate, awaited, expected, fitting
 from soulsgui.modes.seed.served_client import ChosenActions, ServedClient
 from soulsgui.policies.numpy_recurrent import remembered_by
 from soulsgui.policies.policy import make_policy
@@ -193,8 +193,10 @@ class ServedRun:
         deadline = now + (delay_s if expected(self._waiting(left, now), delay_s) else _WAIT_S)
         while left and room > 0 and (now := time.monotonic()) <= deadline:
             waiting = self._waiting(left, now)
-            if found and not expected(waiting, delay_s):
-                break
+            if found:  # only who is alone in a batch may have more environments than it takes
+                waiting = [one for one in waiting if one.num_envs <= room]
+                if not expected(waiting, delay_s):
+                    break
             last = awaited(waiting, room, delay_s)
             for name, data in self._pop(waiting, room, delay_s, last, deadline - now):
                 self._asked_at[name] = time.monotonic()
@@ -213,14 +215,14 @@ class ServedRun:
             self._uploader = self._begin_session()
         return asked
 
-    def _waiting(self, names: Iterable[str], now: float) -> list[Waiting]:
+    def _waiting(self, names: Iterable[str], now: float) -> list[BatchCandidate]:
         return [
-            Waiting(name, self._live[name].num_envs, now - self._asked_at.get(name, -math.inf))
+            BatchCandidate(name, self._live[name].num_envs, now - self._asked_at.get(name, -math.inf))
             for name in names
         ]
 
     def _pop(
-        self, waiting: list[Waiting], room: int, delay_s: float, last: str | None, left_s: float
+        self, waiting: list[BatchCandidate], room: int, delay_s: float, last: str | None, left_s: float
     ) -> list[tuple[str, bytes]]:
         """Send the answers, and wait until `last` asks, or else anyone; return what is asked then.
 

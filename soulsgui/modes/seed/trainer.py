@@ -13,6 +13,7 @@ from soulsgui.config.layers import ConfigLike, as_settings
 from soulsgui.config.paths import RunFolder
 from soulsgui.config.schema import Settings
 from soulsgui.errors import UsageError
+from soulsgui.modes.agent_settings import NO_GOAL, dqn_unless_named
 from soulsgui.modes.local import local_server
 from soulsgui.modes.seed.actor import Actor
 from soulsgui.modes.seed.inference_server import run_inference_server
@@ -116,7 +117,7 @@ class Trainer:
         address: While it trains, where its server is: for more `Actor`s.
 
     What `config` and `environment` stand for wins over the agent's settings, `dqn.n_step` and `dqn.epsilon`
-    among them.
+    among them, and no goal ends the training (`stop`).
 
     Raises:
         ConfigError: A setting is mistaken.
@@ -140,15 +141,23 @@ class Trainer:
                 f"{type(agent).__name__} is no agent of the DQN family.",
                 "Give a DQNAgent, or its settings such as {'dqn': {'agent': 'rainbow'}}.",
             )
-        for name in ("actor_processes", "max_environment_steps"):
-            if getattr(config, name) == 0:
-                raise UsageError(f"{name} is 0: one is needed at least.")
+        base = dqn_unless_named(base)
+        if given is None and (algorithm := as_settings(base, NO_GOAL).algorithm) != "dqn":
+            raise UsageError(
+                f"The settings are of {algorithm}; this trainer has agents of the DQN family alone.",
+                "Name none, or dqn.",
+            )
+        if config.actor_processes < 1:
+            raise UsageError(f"actor_processes is {config.actor_processes}: one is needed at least.")
+        for name in ("max_environment_steps", "max_train_frequency"):
+            if (most := getattr(config, name)) != -1 and most <= 0:
+                raise UsageError(f"{name} is {most}.", "Give a number above 0, or -1 for no limit.")
         if given is not None and given.parts.kind == "recurrent" and given.parts.n_step != config.n_step:
             raise UsageError(
                 f"This agent was made for dqn.n_step {given.parts.n_step}; n_step is {config.n_step}.",
                 f"Say n_step={given.parts.n_step}, or make the agent with another dqn.n_step.",
             )
-        self._settings = as_settings(base, {"algorithm": "dqn"} | config.overrides(environment))
+        self._settings = as_settings(base, {"algorithm": "dqn"} | NO_GOAL | config.overrides(environment))
         self._config, self._run_dir = config, run_dir
         self._stop = threading.Event()
         self.agent = given

@@ -84,7 +84,10 @@ class SACAgent(ReplayAgent):
         return self._with_statistics({name: to_numpy(tensor) for name, tensor in actor})
 
     def outputs(self, obs: NDArray[Any]) -> NDArray[np.float32]:
-        """Return means and raw deviations `[B, 2 * D]` of `u` at stored observations `[B, *shape]`."""
+        """Return what the actor says of stored observations `[B, *shape]`: `[B, outputs]`, of its head.
+
+        That is `[B, 2 * D]`, means and raw deviations of `u`; of TD3 the means `[B, D]` alone.
+        """
         with torch.no_grad():
             return to_numpy(self.networks.actor(torch.from_numpy(self._inputs(obs)).to(self.device)))
 

@@ -26,8 +26,6 @@ from soulsgui.wire.connection import connect
 from tests.faults.waiting import until
 from tests.modes.asynchronous.agents import Broken, Counting
 
-pytestmark = [pytest.mark.processes, pytest.mark.allow_warnings]
-
 
 class Records(list[dict[str, float]]):
     """A recorder."""
@@ -61,6 +59,7 @@ def managed(*agents: Any, env: Any = "CartPole-v1") -> ActorManager:
     return ActorManager.build(ActorManagerConfig(n_buffer=10), agents, env, SimpleStepProcessorConfig())
 
 
+@pytest.mark.processes
 def test_everything_is_done_at_its_update_and_nothing_is_left(tmp_path: Path) -> None:
     config = AsyncTrainerConfig(
         max_opts=60, model_dir=tmp_path, eval_interval=20, flush_record_interval=15,
@@ -70,7 +69,7 @@ def test_everything_is_done_at_its_update_and_nothing_is_left(tmp_path: Path) ->
     records, evaluator, guard = Records(), Scripted(1.0, 3.0, 2.0), InitGuard(tmp_path / "guard")
     actors = managed(Counting, Counting)
     trainer = AsyncTrainer.build(config, Counting, ReplayBufferConfig(capacity=100), actors)
-    before = set(psutil.Process().children(recursive=True))
+    before = psutil.Process().children(recursive=True)
     actors.run(guard)
     folder = actors.folder
     stats = trainer.train(records, cast(Evaluator, evaluator), guard)
@@ -94,7 +93,8 @@ def test_everything_is_done_at_its_update_and_nothing_is_left(tmp_path: Path) ->
     assert sum(one.env_steps for one in done) >= samples[-1] > 200
     assert (records.flushed, records.closed) == (4, True)
     assert not folder.exists()
-    assert {one for one in psutil.Process().children(recursive=True) if "valkey" in one.name()} <= before
+    left = [one for one in psutil.Process().children(recursive=True) if one not in before]
+    assert [one for one in left if "resource_tracker" not in " ".join(one.cmdline())] == []
 
 
 @contextmanager
@@ -113,6 +113,8 @@ def _training(actors: ActorManager, guard: InitGuard) -> Iterator[None]:
             ended.result()
 
 
+@pytest.mark.processes
+@pytest.mark.allow_warnings
 def test_a_killed_actor_begins_again_and_what_it_did_counts(tmp_path: Path) -> None:
     with managed(Counting) as actors:
         with _training(actors, InitGuard(tmp_path / "guard")):
@@ -125,6 +127,7 @@ def test_a_killed_actor_begins_again_and_what_it_did_counts(tmp_path: Path) -> N
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="nothing stops a process there")
+@pytest.mark.processes
 @pytest.mark.allow_warnings
 def test_an_actor_that_hangs_begins_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("soulsgui.modes.local.LOST_S", 3.0)
@@ -136,6 +139,8 @@ def test_an_actor_that_hangs_begins_again(tmp_path: Path, monkeypatch: pytest.Mo
         assert actors.processes.restarts()["actor-1"] == 0
 
 
+@pytest.mark.processes
+@pytest.mark.allow_warnings
 def test_the_training_goes_on_when_its_server_was_killed(tmp_path: Path) -> None:
     with managed(Counting, Counting) as actors:
         with _training(actors, InitGuard(tmp_path / "guard")):
@@ -148,6 +153,8 @@ def test_the_training_goes_on_when_its_server_was_killed(tmp_path: Path) -> None
         assert actors.processes.restarts() == {REDIS: 1, "actor-0": 0, "actor-1": 0}, "actors wait for it"
 
 
+@pytest.mark.processes
+@pytest.mark.allow_warnings
 def test_an_actor_that_never_starts_ends_the_training_with_its_words(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -157,7 +164,7 @@ def test_an_actor_that_never_starts_ends_the_training_with_its_words(
         config = AsyncTrainerConfig(warmup_period=20)
         trainer = AsyncTrainer.build(config, partial(Broken, "trainer"), ReplayBufferConfig(), actors)
         actors.run(guard)
-        with pytest.raises(ServiceError, match=r"actor-0 failed 2 times in a row: .*not installed"):
+        with pytest.raises(ServiceError, match=r"actor-0 failed 2 times in 5 minutes: .*not installed"):
             trainer.train(Records(), cast(Evaluator, Scripted()), guard)
 
 
@@ -170,6 +177,13 @@ def test_settings_of_an_agent_of_the_program_and_rates_of_its_actors() -> None:
     assert (found.env.num_envs, found.client.segment_length) == (3, 10)
     assert (dqn.gamma, dqn.buffer_size, dqn.learning_starts, dqn.max_policy_lag) == (0.9, 77_700, 10_000, 160)
     assert trainer._rates == {"actor-0": 0.25}
+
+
+def test_an_actor_may_repeat_the_settings_of_the_trainer() -> None:
+    agent = {"preset": "cartpole_dqn", "dqn": {"gamma": 0.9}}
+    actors = managed(agent, {"dqn": {"gamma": 0.9, "epsilon": 0.25}, "env.id": "CartPole-v1"})
+    trainer = AsyncTrainer.build(AsyncTrainerConfig(), agent, ReplayBufferConfig(), actors)
+    assert trainer._rates == {"actor-1": 0.25}
 
 
 def test_numbers_as_actions_are_learned_with_sac() -> None:
@@ -194,6 +208,9 @@ def test_the_bias_of_priorities_is_undone_by_updates() -> None:
     assert cast(Any, dqn.priority_correction)["over"] == 4000
 
 
+SCHEDULE = {"schedule": "linear", "from": 0.5, "to": 0.0, "over": 1000}
+
+
 @pytest.mark.parametrize(
     ("agent", "actor", "more", "words"),
     [
@@ -203,6 +220,10 @@ def test_the_bias_of_priorities_is_undone_by_updates() -> None:
         (Counting, Counting, {"per": True}, "per_config"),
         (Counting, {}, {}, "two kinds"),
         ({"dqn": {"exploration": "ladder"}}, {"dqn": {"epsilon": 0.1}}, {}, "ladder"),
+        ({"algorithm": "sac"}, {"dqn.epsilon": 0.1}, {}, "of no use to sac"),
+        ({}, {"dqn": {"epsilon": SCHEDULE}}, {}, "a schedule"),
+        ({"dqn.gamma": 0.9}, {"dqn.gamma": 0.8, "env.id": "Acrobot-v1"}, {}, r"trainer: dqn\.gamma, env\.id"),
+        ({}, {"preset": "cartpole_async"}, {}, r"clients\.local"),
         ({"determinism": "lockstep", "clients.local": 1}, {}, {}, "lockstep"),
         ({}, {}, {"warmup": 20_000}, "warmup_period"),
     ],
@@ -217,6 +238,7 @@ def test_what_does_not_go_together_is_refused(agent: Any, actor: Any, more: Any,
         AsyncTrainer.build(config, agent, buffer, actors)
 
 
+@pytest.mark.processes
 def test_things_in_another_order_are_told(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="agent_configs"):
         managed()
@@ -226,8 +248,13 @@ def test_things_in_another_order_are_told(tmp_path: Path) -> None:
         trainer.train(Records(), cast(Evaluator, Scripted()), guard)
     with pytest.raises(UsageError, match="do not run"):
         actors.stop_and_join()
+    actors.run(guard)
+    actors.stop_and_join()
+    with pytest.raises(UsageError, match="do not run"):
+        trainer.train(Records(), cast(Evaluator, Scripted()), guard)
 
 
+@pytest.mark.processes
 def test_an_agent_that_can_not_travel_is_told_and_everything_ends(tmp_path: Path) -> None:
     actors = managed(lambda: Counting())
     with pytest.raises(UsageError, match=r"actor-0 can't be started: .*lambda"):

@@ -4,13 +4,13 @@ import math
 
 import pytest
 
-from soulsgui.modes.seed.batching import Waiting, awaited, expected, fitting
+from soulsgui.modes.seed.batching import BatchCandidate, awaited, expected, fitting
 
 DELAY_S = 0.1
-NEVER = Waiting("never", 1, math.inf)
-SLOW = Waiting("slow", 1, 0.5)
-FIRST = Waiting("first", 2, 0.03)
-LAST = Waiting("last", 2, 0.01)
+NEVER = BatchCandidate("never", 1, math.inf)
+SLOW = BatchCandidate("slow", 1, 0.5)
+FIRST = BatchCandidate("first", 2, 0.03)
+LAST = BatchCandidate("last", 2, 0.01)
 
 
 def test_who_asked_lately_is_expected_in_that_order() -> None:
@@ -29,7 +29,7 @@ def test_who_asked_lately_is_expected_in_that_order() -> None:
     ],
 )
 def test_one_is_waited_for_only_where_all_others_are_looked_for(
-    waiting: list[Waiting], room: int, whom: str | None
+    waiting: list[BatchCandidate], room: int, whom: str | None
 ) -> None:
     assert awaited(waiting, room, DELAY_S) == whom
     assert whom is None or sorted(fitting(waiting, room, DELAY_S)) == sorted(one.name for one in waiting)

@@ -11,6 +11,7 @@ from soulsgui.errors import CheckpointError, ClientRegistrationError, SoulsGuiEr
 from soulsgui.modes.seed import served_run
 from soulsgui.modes.seed.served_run import server_of
 from soulsgui.sampling import player
+from soulsgui.sampling.inference_messages import ActionReply
 from soulsgui.wire.connection import Address
 from soulsgui.wire.messages.heartbeat import GreedyPlay, Heartbeat, InferenceFigures
 from soulsgui.wire.messages.session import Episode, GreedyOrder
@@ -183,6 +184,23 @@ def test_clients_are_answered_together(
     made = 5 * (next(numbers) - 1)
     trainer.until(lambda: trainer.steps() == made, "what both played")
     assert {env for one in trainer.received() for env in one.segments.env_index.tolist()} == set(range(5))
+
+
+@settings(central__inference_batchsize=4, central__inference_delay=2.0)
+def test_a_batch_keeps_its_limit_but_for_a_client_that_has_more_environments_alone(
+    trainer: HandTrainer, serving: ServingThread
+) -> None:
+    clients = [HandClient(trainer, name, num_envs=count) for name, count in (("a", 3), ("b", 3), ("c", 5))]
+    for number in range(4):
+        with trainer.connection.pipeline() as together:  # none is seen without the others
+            for one in clients:
+                together.rpush(one.requests, one.request(number))
+            together.execute()
+        for one in clients:
+            assert ActionReply.read(one.answer()).action.shape == (one.num_envs,)
+    figures = serving.server.figures
+    assert figures.actions == 4 * (3 + 3 + 5)
+    assert sum(figures.rows) == 4 * 3, "each is a batch of its own"
 
 
 @settings(central__inference_batchsize=1)

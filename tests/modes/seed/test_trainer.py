@@ -59,7 +59,10 @@ def test_settings_of_the_environment_a_limit_of_steps_and_a_ladder() -> None:
     ("config", "error", "words"),
     [
         (Config(actor_processes=0), UsageError, "actor_processes"),
+        (Config(actor_processes=-1), UsageError, "actor_processes is -1"),
         (Config(max_environment_steps=0), UsageError, "max_environment_steps"),
+        (Config(max_environment_steps=-7), UsageError, "max_environment_steps is -7"),
+        (Config(max_train_frequency=-0.5), UsageError, "max_train_frequency"),
         (Config(n_step=0), ConfigError, r"dqn\.n_step"),
         (Config(inference_delay=-1), ConfigError, r"central\.inference_delay"),
     ],
@@ -67,6 +70,17 @@ def test_settings_of_the_environment_a_limit_of_steps_and_a_ladder() -> None:
 def test_mistakes_are_told_before_anything_starts(config: Config, error: type[Exception], words: str) -> None:
     with pytest.raises(error, match=words):
         Trainer({}, config, ENV)
+
+
+@pytest.mark.parametrize("named", [{"algorithm": "sac"}, {"algorithm": "ppo"}, {"preset": "pendulum_sac"}])
+def test_another_algorithm_is_told(named: dict[str, Any]) -> None:
+    with pytest.raises(UsageError, match="DQN family alone"):
+        Trainer(named, Config(), ENV)
+
+
+def test_a_preset_s_goal_does_not_end_the_training() -> None:
+    stop = Trainer({"preset": "cartpole_seed", "stop.env_steps": 9}, Config(), ENV)._settings.stop
+    assert (stop.mean_return, stop.env_steps, stop.judged_by) == (None, None, "training")
 
 
 def test_another_agent_is_told() -> None:
