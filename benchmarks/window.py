@@ -103,7 +103,7 @@ def watched_window(folders: list[str], looks_at: str) -> int:
             super().__init__(*arguments, **named)
             self.probe = Probe(self)
 
-    app.MainWindow = Probed  # type: ignore[misc]
+    vars(app)["MainWindow"] = Probed
     return app.run_window(Folders(*map(Path, folders)))
 
 
@@ -224,14 +224,17 @@ def _frames_ms(buckets: int) -> tuple[float, float]:
     curve.setClipToView(True)
     app.processEvents()
 
+    def draw() -> None:
+        series.load(history)
+        plot._draw()
+
     def picture(draw: Callable[[], object], widget: Any) -> float:
         began = time.perf_counter()
         draw()
         widget.grab()
         return 1e3 * (time.perf_counter() - began)
 
-    ours = picture(lambda: (series.load(history), plot._draw()), plot)
-    return ours, picture(lambda: curve.setData(values), plain)
+    return picture(draw, plot), picture(lambda: curve.setData(values), plain)
 
 
 def _loaded_gap_ms(folder: Path, quick: bool) -> tuple[list[float], float]:
