@@ -29,9 +29,9 @@ from soulsgui.wire.keys import EntryId
 from soulsgui.wire.messages.metrics import AttemptRow
 from soulsgui.wire.messages.session import Episode
 
-_RUN = "2026-11-20_10-00-00"
+RUN = "2026-11-20_10-00-00"
 _BATCH = 500
-_START = AttemptRow(run_id=_RUN, attempt=1, update=0, env_steps=0, episodes=0, model_id=0, time=0.0)
+_START = AttemptRow(run_id=RUN, attempt=1, update=0, env_steps=0, episodes=0, model_id=0, time=0.0)
 
 
 def _batches(count: int) -> Iterator[list[Arrival]]:
@@ -43,7 +43,7 @@ def _batches(count: int) -> Iterator[list[Arrival]]:
                 f"client-{number % 4}",
                 EntryId(1000, first + number),
                 Episode(
-                    run_id=_RUN,
+                    run_id=RUN,
                     attempt=1,
                     number=first + number,
                     env_index=0,
@@ -58,9 +58,9 @@ def _batches(count: int) -> Iterator[list[Arrival]]:
         ]
 
 
-def _record(path: Path, count: int) -> float:
+def record(path: Path, count: int) -> float:
     """Store episodes as the telemetry node does; return how many a second."""
-    recorder, taken = Recorder(path, _RUN, 20, None), 0.0
+    recorder, taken = Recorder(path, RUN, 20, None), 0.0
     recorder.record([_START], [], EntryId(1, 1), 0.0)
     for number, batch in enumerate(_batches(count)):
         began = time.process_time()
@@ -93,7 +93,7 @@ def _insert(path: Path, count: int) -> float:
 
 def _record_beside_sink(path: Path, count: int) -> float:
     """Store episodes while the sink for TensorBoard, a process of its own, follows the store."""
-    run = RunFolder(path.parent / _RUN)
+    run = RunFolder(path.parent / RUN)
     run.root.mkdir()
     run.config.write_text(Settings().model_dump_json())
     nobody = run.root / "redis.json"
@@ -103,7 +103,7 @@ def _record_beside_sink(path: Path, count: int) -> float:
     try:
         while not run.tensorboard.exists():
             time.sleep(0.05)
-        return _record(run.store, count)
+        return record(run.store, count)
     finally:
         process.kill()
         process.wait()
@@ -134,7 +134,7 @@ def measure(quick: bool) -> list[Measured]:
         beside(
             f"episodes stored, {_BATCH} at a time",
             "a second of processor time",
-            partial(_in_new_file, _record, stored),
+            partial(_in_new_file, record, stored),
             "bare INSERT of four of their columns",
             partial(_in_new_file, _insert, stored),
             repeats,
@@ -146,7 +146,7 @@ def measure(quick: bool) -> list[Measured]:
             "a second of processor time",
             partial(_in_new_file, _record_beside_sink, stored),
             "the same without a sink",
-            partial(_in_new_file, _record, stored),
+            partial(_in_new_file, record, stored),
             repeats,
         )
     )
@@ -155,7 +155,7 @@ def measure(quick: bool) -> list[Measured]:
     first = f" WHERE row <= {count // 100}"
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "telemetry.sqlite"
-        _record(path, count)
+        record(path, count)
         for name, params, reference_name, reference in (
             ("the whole run", HistoryQueryParams(), "one scan of one column", scan),
             ("the whole run over steps", HistoryQueryParams(x="env_step"), "SELECT of every row", every),

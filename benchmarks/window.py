@@ -1,0 +1,294 @@
+"""The window as a process beside a server: its start, what it takes at rest, and how long it is busy at once.
+
+It is started as its user would start it, with a probe inside that tells by lines of JSON what it sees; drawn
+by software, on no screen. Its last part has a thousand simulated clients report while a run of a million
+episodes is open and an agent is watched. The table of the clients alone is `benchmarks.clients_table`.
+
+python -m benchmarks.window [--json] [--quick]
+"""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
+
+import numpy as np
+
+from benchmarks.report import Measured, beside, run
+from benchmarks.telemetry import RUN, record
+from soulsgui.config.paths import RunFolder
+from soulsgui.wire.control import RunSummary
+from tests.end_to_end.server import RunningServer, wait_for
+
+_PROBE_MS = 10
+_WIDTH, _HEIGHT = 1200, 600
+_ALLOWED = {"start": 0.8, "plot": 1.2, "rest": 0.01, "training": 0.05, "memory": 150.0, "gap": 50.0}
+"""Seconds, parts of a core, MB and milliseconds: what a window may take (PERFORMANCE)."""
+_TRAINS = (
+    "--preset", "cartpole_dqn", "--local-clients", "4", "--set", "stop.mean_return=null",
+    "--set", "client.step_delay=0.01",
+)  # fmt: skip
+
+
+def _tell(**told: object) -> None:
+    print(json.dumps(told), flush=True)
+
+
+def watched_window(folders: list[str], looks_at: str) -> int:
+    """Be a window with a probe in it; a line on standard input names what it is to show."""
+    import psutil
+    from PySide6.QtCore import QObject, QSocketNotifier, QTimer
+
+    from soulsgui.config.paths import Folders
+    from soulsgui.gui import app
+    from soulsgui.gui.plotting.host import PlotHost
+    from soulsgui.gui.shell.window import MainWindow
+
+    process = psutil.Process()
+
+    class Probe(QObject):
+        """Tells when the window is there, and each second what it took."""
+
+        def __init__(self, window: MainWindow) -> None:
+            super().__init__(window)
+            self._window, self._gap_ms, self._last = window, 0.0, time.perf_counter()
+            window.first_shown.connect(lambda: _tell(shown=time.time()))
+            self._plot, self._beat = QTimer(self, interval=_PROBE_MS), QTimer(self, interval=_PROBE_MS)
+            self._plot.timeout.connect(self._look_for_plot)
+            self._beat.timeout.connect(self._look_at_gap)
+            if looks_at:
+                self._plot.start()
+            if looks_at == "gaps":
+                self._beat.start()
+            self._each = QTimer(self, interval=1000)
+            self._each.timeout.connect(self._tell_second)
+            self._each.start()
+            self._typed = QSocketNotifier(sys.stdin.fileno(), QSocketNotifier.Type.Read, self)
+            self._typed.activated.connect(self._show)
+
+        def _look_for_plot(self) -> None:
+            if any(host.plot is not None for host in self._window.findChildren(PlotHost)):
+                self._plot.stop()
+                _tell(plot=time.time())
+
+        def _look_at_gap(self) -> None:
+            now = time.perf_counter()
+            self._gap_ms = max(self._gap_ms, 1e3 * (now - self._last) - _PROBE_MS)
+            self._last = now
+
+        def _tell_second(self) -> None:
+            _tell(gap_ms=self._gap_ms, cpu_s=time.process_time(), rss_mb=process.memory_info().rss / 1e6)
+            self._gap_ms = 0.0
+
+        def _show(self) -> None:
+            wanted = json.loads(sys.stdin.readline() or "{}")
+            if "page" in wanted:
+                self._window.show_page(wanted["page"], **wanted["where"])
+            elif "player" in wanted:
+                self._window.open_player(RunSummary(id=wanted["player"]))
+            else:
+                self._window.close()
+
+    class Probed(MainWindow):
+        def __init__(self, *arguments: Any, **named: Any) -> None:
+            super().__init__(*arguments, **named)
+            self.probe = Probe(self)
+
+    vars(app)["MainWindow"] = Probed
+    return app.run_window(Folders(*map(Path, folders)))
+
+
+class Window:
+    """A window beside a server, and what its probe tells.
+
+    Args:
+        server: The server that it shows.
+        looks_at: What its probe looks at again and again, which keeps it from resting: `plot` until there is
+            one; `gaps` of its event loop, too; empty for nothing.
+    """
+
+    def __init__(self, server: RunningServer, looks_at: str = "") -> None:
+        folders = [str(server.folder / "config"), str(server.data)]
+        code = f"from benchmarks.window import watched_window; watched_window({folders}, {looks_at!r})"
+        self._began = time.time()
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", code],
+            env=os.environ | {"QT_QPA_PLATFORM": "offscreen"},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+
+    def told(self, name: str) -> Any:
+        """Return the next thing of that name that the probe tells."""
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            found = json.loads(line)
+            if name in found:
+                return found[name]
+        raise RuntimeError(f"the window has ended with {self._process.wait()} before it told of {name}")
+
+    def after_s(self, name: str) -> float:
+        """Return after how many seconds it told something that it tells once."""
+        return float(self.told(name)) - self._began
+
+    def show(self, **wanted: object) -> None:
+        """Have it show a page, or a player."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps(wanted) + "\n")
+        self._process.stdin.flush()
+
+    def seconds(self, name: str, count: int) -> list[float]:
+        """Return what it tells in each of so many seconds."""
+        return [float(self.told(name)) for _ in range(count)]
+
+    def close(self) -> None:
+        """End it."""
+        self._process.kill()
+        self._process.communicate()
+
+
+@contextmanager
+def _server(folder: Path, *words: str) -> Iterator[RunningServer]:
+    server = RunningServer(folder, words)
+    try:
+        yield server
+    finally:
+        server.close()
+
+
+@contextmanager
+def _window(server: RunningServer, looks_at: str = "") -> Iterator[Window]:
+    window = Window(server, looks_at)
+    try:
+        yield window
+    finally:
+        window.close()
+
+
+def _start_s(server: RunningServer, until: str) -> float:
+    with _window(server, "plot") as window:
+        return window.after_s(until)
+
+
+def _import_s() -> float:
+    began = time.perf_counter()
+    subprocess.run([sys.executable, "-c", "import PySide6.QtWidgets, pyqtgraph"], check=True)
+    return time.perf_counter() - began
+
+
+def _share_of_core(server: RunningServer, seconds: int) -> float:
+    """Return which part of a core a window takes that nobody touches, once it has settled."""
+    with _window(server) as window:
+        window.seconds("cpu_s", 10)
+        taken = window.seconds("cpu_s", seconds + 1)
+        return (taken[-1] - taken[0]) / seconds
+
+
+def _frames_ms(buckets: int) -> tuple[float, float]:
+    """Return what a picture of a curve of a million episodes takes: of ours, and of pyqtgraph's own curve."""
+    import pyqtgraph as pg
+    from PySide6.QtWidgets import QApplication
+
+    from soulsgui.gui.plotting.plot import Plot
+    from soulsgui.gui.plotting.series import Series
+    from soulsgui.telemetry.store import query_history
+    from soulsgui.wire.control import HistoryQueryParams
+
+    app = QApplication.instance() or QApplication([])
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "telemetry.sqlite"
+        record(path, 100 * buckets)
+        history = query_history(path, HistoryQueryParams(points=buckets))
+    plot, series = Plot(), Series(RUN)
+    series.load(history)
+    plot.resize(_WIDTH, _HEIGHT)
+    plot.show()
+    plot.show_series([(series, "run", 0)])
+    values = np.random.default_rng(0).integers(1, 500, 100 * buckets).astype(float)
+    plain = pg.PlotWidget()
+    plain.resize(_WIDTH, _HEIGHT)
+    plain.show()
+    curve = plain.plot(values)
+    curve.setDownsampling(auto=True, method="peak")
+    curve.setClipToView(True)
+    app.processEvents()
+
+    def draw() -> None:
+        series.load(history)
+        plot._draw()
+
+    def picture(draw: Callable[[], object], widget: Any) -> float:
+        began = time.perf_counter()
+        draw()
+        widget.grab()
+        return 1e3 * (time.perf_counter() - began)
+
+    return picture(draw, plot), picture(lambda: curve.setData(values), plain)
+
+
+def _loaded_gap_ms(folder: Path, quick: bool) -> tuple[list[float], float]:
+    """Return the longest gap of each second under load, and the memory in MB at its end."""
+    with _server(folder, *_TRAINS) as server:
+        server.wait_updates(50)
+        large = RunFolder(server.data / "runs" / RUN)
+        now = RunFolder(server.data / "runs" / server.status().run.id)
+        large.root.mkdir()
+        for part in (now.config, now.root / "run.json", now.root / "spaces.json"):
+            (large.root / part.name).write_bytes(part.read_bytes())
+        record(large.store, 50_000 if quick else 1_000_000)
+        server.spawn("client", "--simulate", "100" if quick else "1000", "--rate", "1")
+        wait_for(lambda: len(server.status().clients) > (100 if quick else 1000), "all clients report", 300)
+        with _window(server, "gaps") as window:
+            window.told("plot")
+            window.show(page="plots", where={"run": RUN, "metric": "return"})
+            window.show(player=server.status().run.id)
+            window.seconds("gap_ms", 10)
+            gaps = window.seconds("gap_ms", 5 if quick else 60)
+            return gaps, float(window.told("rss_mb"))
+
+
+def measure(quick: bool) -> list[Measured]:
+    """Measure it, each beside what is allowed or what takes as long by itself."""
+    repeats, rests_s = (1, 5) if quick else (5, 20)
+    found = []
+
+    def allow(name: str, unit: str, ours: Callable[[], float], what: str, times: int = repeats) -> None:
+        found.append(beside(name, unit, ours, "allowed", lambda: _ALLOWED[what], times))
+
+    with tempfile.TemporaryDirectory() as folder, _server(Path(folder), "--idle") as server:
+        start = partial(_start_s, server, "shown")
+        found.append(beside("start to a window", "s", start, "import Qt and pyqtgraph", _import_s, repeats))
+        allow("start to a window", "s", start, "start")
+        allow("at rest, nothing runs", "of a core", partial(_share_of_core, server, rests_s), "rest", 1)
+    with tempfile.TemporaryDirectory() as folder, _server(Path(folder), *_TRAINS) as server:
+        server.wait_updates(50)
+        allow("start to its plot", "s", partial(_start_s, server, "plot"), "plot")
+        share = partial(_share_of_core, server, rests_s)
+        allow("at rest, four clients play", "of a core", share, "training", 1)
+    pairs = [_frames_ms(1_000 if quick else 10_000) for _ in range(repeats)]
+    ours, plain = (iter(side) for side in zip(*pairs, strict=True))
+    name = f"a picture of {100_000 if quick else 1_000_000:,} episodes"
+    found.append(
+        beside(name, "ms", lambda: next(ours), "pyqtgraph, downsampled", lambda: next(plain), repeats)
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        gaps, memory = _loaded_gap_ms(Path(folder), quick)
+    for name, value in (("longest", max(gaps)), ("median of each second's longest", float(np.median(gaps)))):
+        allow(f"gap of the event loop under load, {name}", "ms", lambda value=value: value, "gap", 1)  # type: ignore[misc]
+    allow("memory under load", "MB", lambda: memory, "memory", 1)
+    return found
+
+
+if __name__ == "__main__":
+    run(measure)
