@@ -225,9 +225,10 @@ class BaseRunner(ABC):
 
     def renew_token(self, token: str) -> None:
         """Let those in alone who know another token, from the next request on."""
-        self._api.token = token
-        self.control = self.control.model_copy(update={"token": token})
-        write_private(self._state_dir / CONTROL_FILE, self.control.to_json().encode())
+        renewed = self.control.model_copy(update={"token": token})
+        # Written first: where it can't be, the one that everybody knows stays.
+        write_private(self._state_dir / CONTROL_FILE, renewed.to_json().encode())
+        self.control, self._api.token = renewed, token
 
     def _identity(self) -> RunnerIdentity:
         path = self._identity_file

@@ -1,10 +1,12 @@
 """Only the disk of the runs is full: a user is told, and nothing claims to be saved."""
 
+import os
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from soulsgui.system import free_disk_bytes
 from soulsgui.wire.api_client import CommandFailedError
 from soulsgui.wire.control import ServiceStatus
 from tests.end_to_end.server import UNHURRIED, RunningServer, soulsgui, wait_for
@@ -13,6 +15,19 @@ from tests.faults.small_disk import fill, small_disk
 
 def _trainer(server: RunningServer) -> ServiceStatus:
     return next(one for one in server.status().services if one.name == "trainer")
+
+
+def test_of_a_small_disk_a_run_uses_all_but_an_eighth(tmp_path: Path) -> None:
+    with small_disk(tmp_path / "data", "200m") as data, closing(RunningServer(tmp_path)) as server:
+        server.start_run(overrides={**UNHURRIED, "clients.local": 1})
+        wait_for(lambda: server.status().run.state == "running", "the run learns")
+        filler = data / "filler"
+        with filler.open("wb") as file:
+            os.posix_fallocate(file.fileno(), 0, free_disk_bytes(data) - 20 * 2**20)
+        wait_for(lambda: server.status().run.state == "paused", "the run rests")
+        assert server.status().run.detail.startswith("the disk is nearly full")
+        filler.unlink()
+        wait_for(lambda: server.status().run.state == "running", "it goes on by itself")
 
 
 def test_a_run_on_a_full_disk_pauses_goes_on_and_does_not_end_as_saved(tmp_path: Path) -> None:

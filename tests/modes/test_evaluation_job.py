@@ -1,8 +1,10 @@
 """The process of an evaluation: its pace, what it shows and when, its end; and the whole of it for real."""
 
 import base64
+import errno
 import io
 from collections.abc import AsyncIterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -95,6 +97,27 @@ def test_while_nobody_watches_nothing_is_rendered_and_soon_nobody_is_waited_for(
     stage = Stage(monkeypatch)
     assert stage.play(6000) == pytest.approx(10, rel=0.01)
     assert (stage.sent, stage.made) == ([], 1)
+
+
+@pytest.mark.parametrize(("steps", "said"), [(1, "1 step made"), (2000, "2,000 steps made")])
+def test_its_progress_is_told_in_words(steps: int, said: str) -> None:
+    sent: list[Any] = []
+    evaluation_job._Progress(sent.append, 4)(3, steps)
+    assert sent == [{"doing": f"3 of 4 episodes have ended, {said}", "part": 0.75}]
+
+
+def test_a_disk_that_is_full_is_told_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    sent: list[Any] = []
+
+    def fill(*_: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(evaluation_job, "asked", lambda _: nullcontext(({}, sent.append)))
+    monkeypatch.setattr(evaluation_job, "_evaluate", fill)
+    for name in ("setup_logging", "hold_back"):  # this process is another one's
+        monkeypatch.setattr(evaluation_job, name, lambda *_, **__: None)
+    assert evaluation_job.run_evaluation_job() == 0
+    assert sent[0]["error"]["message"] == "There is no room left on the disk."
 
 
 @pytest.fixture

@@ -28,7 +28,7 @@ from soulsgui.runner.server.redis_server import RedisServer, ensure_server
 from soulsgui.runner.services.outcome import RestartLimits
 from soulsgui.runner.services.service import Health
 from soulsgui.system import process_identity
-from soulsgui.wire.control import COMMANDS, ClientStatus, ErrorCode, ServiceStatus
+from soulsgui.wire.control import COMMANDS, CheckpointInfo, ClientStatus, ErrorCode, ServiceStatus
 from soulsgui.wire.messages.base import Instance
 from soulsgui.wire.messages.heartbeat import EXPIRY_S, Heartbeat
 from soulsgui.wire.messages.node import Reject, Rejects
@@ -465,6 +465,32 @@ async def test_what_is_being_purged_is_not_put_back(runner: Runner, monkeypatch:
     await purge
     with pytest.raises(Refused, match="There is no run"):
         await restore
+    assert not run.root.exists()
+
+
+async def test_a_run_that_is_thrown_away_while_one_of_its_checkpoints_is_leaves_nothing(
+    runner: Runner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = await begun(runner)
+    await until(lambda: run_is(runner, "running"))
+    saved = (await call(runner, "checkpoint.save"))["checkpoint"]
+    await call(runner, "run.stop")
+    reading, go_on, get = threading.Event(), threading.Event(), runner.library.checkpoints.get
+
+    def slowly(run: RunFolder, checkpoint: str) -> CheckpointInfo:
+        found = get(run, checkpoint)
+        reading.set()
+        go_on.wait(LIMIT_S)
+        return found
+
+    monkeypatch.setattr(runner.library.checkpoints, "get", slowly)
+    params = {"run": run.run_id, "path": saved["id"]}
+    checkpoint = asyncio.create_task(call(runner, "checkpoint.trash", **params))
+    await asyncio.to_thread(reading.wait, LIMIT_S)
+    thrown = asyncio.create_task(call(runner, "runs.trash", run=run.run_id))
+    await asyncio.wait({thrown}, timeout=0.2)
+    go_on.set()
+    await asyncio.gather(checkpoint, thrown, return_exceptions=True)
     assert not run.root.exists()
 
 

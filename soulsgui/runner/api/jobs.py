@@ -54,7 +54,8 @@ class Files:
             with path.open("wb") as file:
                 async for chunk in chunks:
                     if free_disk_bytes(path) < kept_free_bytes(path) + len(chunk):
-                        raise Refused(ErrorCode.FAILED, "The disk of the server has no room for that file.")
+                        what = "The disk of the server has no room for that file."
+                        raise Refused(ErrorCode.FAILED, what, "Free some space there, then try again.")
                     await asyncio.to_thread(file.write, chunk)
         except BaseException:
             self.remove(file_id)

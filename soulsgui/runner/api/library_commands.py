@@ -172,23 +172,23 @@ async def _export_checkpoint(
 
 
 async def _trash_checkpoint(runner: "Runner", params: control.CheckpointParams) -> None:
-    run = runner.library.find(params.run)
-    info = await asyncio.to_thread(runner.library.checkpoints.get, run, params.path)
-    async with runner.bin.changing:
+    async with runner.bin.changing:  # its run is not thrown away meanwhile
+        run = runner.library.find(params.run)
+        info = await asyncio.to_thread(runner.library.checkpoints.get, run, params.path)
         runner.bin.throw_checkpoint(run, info, runner.run_manager.run == run)  # in no thread, as a run
 
 
 async def _restore_checkpoint(runner: "Runner", params: control.CheckpointParams) -> control.CheckpointTold:
-    run = runner.library.find(params.run)
     async with runner.bin.changing:
+        run = runner.library.find(params.run)
         path = await asyncio.to_thread(runner.bin.restore_checkpoint, run, params.path)
     info = await asyncio.to_thread(runner.library.checkpoints.get, run, path)
     return control.CheckpointTold(checkpoint=info)
 
 
 async def _purge_checkpoints(runner: "Runner", params: control.CheckpointPurgeParams) -> control.Freed:
-    run = runner.library.find(params.run)
     async with runner.bin.changing:
+        run = runner.library.find(params.run)
         freed = await asyncio.to_thread(runner.bin.purge_checkpoints, run, params.path)
     return control.Freed(freed_bytes=freed)
 

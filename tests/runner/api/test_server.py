@@ -129,7 +129,7 @@ async def test_a_job_and_what_it_made_are_told_and_files_can_be_brought(api: Api
 async def test_a_file_that_the_disk_has_no_room_for_leaves_nothing(
     api: Api, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(jobs_module, "free_disk_bytes", lambda path: 2**30)
+    monkeypatch.setattr(jobs_module, "free_disk_bytes", lambda path: 10**6)
     status, answer = await api.ask("POST", "files", data=b"x")
     assert (status, answer["error"]["code"]) == (500, "failed")
     assert "no room" in answer["error"]["message"]

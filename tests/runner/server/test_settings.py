@@ -2,12 +2,14 @@
 
 import asyncio
 import contextlib
+import errno
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from soulsgui.errors import NotAllowedError, ServiceError
+from soulsgui.runner import base
 from soulsgui.runner.app import Runner
 from soulsgui.runner.refusal import Refused
 from soulsgui.runner.run.services import binding_of
@@ -86,6 +88,20 @@ async def test_an_older_token_ends_at_once(runner: Runner) -> None:
     with pytest.raises(NotAllowedError):
         await asyncio.to_thread(older.status)
     await asyncio.to_thread(ApiClient(ControlFile.load(file)).status)
+
+
+async def test_a_token_that_can_not_be_written_is_not_asked_for(
+    runner: Runner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fill(path: Path, _data: bytes) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device", str(path))
+
+    known = ApiClient(ControlFile.load(runner.folders.server / CONTROL_FILE))
+    with monkeypatch.context() as full:
+        full.setattr(base, "write_private", fill)
+        with pytest.raises(OSError, match="No space"):
+            await call(runner, "server.set", new_token=True)
+    await asyncio.to_thread(known.status)
 
 
 async def test_what_takes_the_disk_and_the_memory_is_told(runner: Runner) -> None:
