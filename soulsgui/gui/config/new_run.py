@@ -12,7 +12,6 @@ from PySide6.QtGui import QDoubleValidator, QKeyEvent, QPixmap
 from PySide6.QtWidgets import (
     QCheckBox,
     QFormLayout,
-    QLabel,
     QLineEdit,
     QPlainTextEdit,
     QPushButton,
@@ -32,7 +31,7 @@ from soulsgui.gui.widgets.boxes import NO_MARGINS, row
 from soulsgui.gui.widgets.command_button import CommandButton, Stage, Words
 from soulsgui.gui.widgets.dialog import FormDialog
 from soulsgui.gui.widgets.inputs import ENVIRONMENT, PresetBox, give_room, leave_wheel_to_page
-from soulsgui.gui.widgets.labels import muted, wrapped
+from soulsgui.gui.widgets.labels import Label, muted, wrapped
 from soulsgui.wire.control import ApiError, ConfigValues, Preset
 
 CLIENTS, GOAL, SEED = "clients.local", "stop.mean_return", "seed"
@@ -135,7 +134,7 @@ class NewRunDialog(FormDialog):
         none = "Settings of the chosen run" if self._overrides else "Current settings"
         self.preset = PresetBox(none, self)
         self.preset.currentIndexChanged.connect(self._preset_chosen)
-        self.picture = QLabel(self)
+        self.picture = Label(parent=self)
         self.picture.hide()
         self.name = QLineEdit(self)
         self.name.setMaxLength(100)

@@ -118,7 +118,8 @@ class ServerTab(QWidget):
         wanted = {"lan": lan, "public": public, "port": self.port.value() if self._known.port else 0}
         stands = dict(zip(wanted, _place(self._known), strict=True))
         changed = {name: value for name, value in wanted.items() if value != stands[name]}
-        return {name: {True: "on", False: "off"}.get(value, value) for name, value in changed.items()}
+        switched = {True: "on", False: "off"}
+        return {name: value if name == "port" else switched[bool(value)] for name, value in changed.items()}
 
     def _allow(self, *_: object) -> None:
         connection, status = self._feed.connection, self._feed.status
@@ -131,7 +132,7 @@ class ServerTab(QWidget):
         self.apply.allow(not refusal, refusal)
         refusal = why_refused("alerts.test", connection, status)
         self.test.allow(not refusal, refusal or "Send one to the webhook that the server uses")
-        self.no_test.setText(refusal)
+        self.no_test.setText(refusal if connection.live else "")
 
     def _apply(self) -> Call:
         return self._feed.call("server.set", self._changes())

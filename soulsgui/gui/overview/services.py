@@ -210,7 +210,6 @@ class _Card(QFrame):
         self._speaker = name
         self._mark = IconLabel(0, self)
         self._title = Heading("", 0, self)
-        self._title.setWordWrap(True)
         self._labels = [Label(parent=self) for _ in range(4)]
         self._state, self._facts, self._usage, self._sentence = self._labels
         for label in self._labels:
@@ -239,13 +238,13 @@ class _Card(QFrame):
         self._row = QHBoxLayout()
         self._row.setSpacing(_BUTTON_GAP_PX)
         inside.addLayout(self._row)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(_MARGIN_PX, 5, 6, 5)
-        column.setSpacing(3)
-        column.addLayout(self._head)
-        column.addWidget(self._body, 100)
+        self._column = QVBoxLayout(self)
+        self._column.setContentsMargins(_MARGIN_PX, 5, 6, 5)
+        self._column.setSpacing(3)
+        self._column.addLayout(self._head)
+        self._column.addWidget(self._body, 100)
         # Beside one that is open, the line stands at the top.
-        column.addStretch(1)
+        self._column.addStretch(1)
         self._well = False
         self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Minimum)
 
@@ -326,13 +325,12 @@ class _Card(QFrame):
         """Show one line, or everything."""
         self.details.setVisible(self._well)
         self.details.say("Details", "arrow-down" if self.details.isChecked() else "arrow-right")
-        self._title.setWordWrap(self.is_open)
         self._brief.setVisible(not self.is_open)
         self._body.setVisible(self.is_open)
 
     def minimumSizeHint(self) -> QSize:
         """Let one line be read whole, and more of them with few breaks."""
-        margins = self.contentsMargins() + self.layout().contentsMargins()
+        margins = self.contentsMargins() + self._column.contentsMargins()
         least = self._head.minimumSize().width() + margins.left() + margins.right()
         if self.is_open:
             least = max(least, self.fontMetrics().averageCharWidth() * _OPEN_CHARACTERS)
