@@ -62,8 +62,8 @@ def suggested(spec: FieldSpec, value: Any) -> tuple[Scale, str, str]:
         low, high = round(low, 6), round(high, 6)
     if spec.kind is Kind.WHOLE:
         low, high = max(round(low), 1), int(high)
-    ends = [as_yaml(one if not spec.check(one)[1] else value) for one in (low, high)]
-    return Scale.LINEAR if near_one else Scale.LOG, *ends
+    low, high = (one if not spec.check(one)[1] else value for one in (low, high))
+    return Scale.LINEAR if near_one else Scale.LOG, as_yaml(low), as_yaml(high)
 
 
 def searchable(algorithm: str) -> list[str]:
@@ -95,8 +95,9 @@ class SearchedSetting(QWidget):
         self.setting.setEditable(True)
         self.setting.setInsertPolicy(QComboBox.InsertPolicy.NoInsert)
         self.setting.addItems(keys)
-        self.setting.completer().setCompletionMode(QCompleter.CompletionMode.PopupCompletion)
-        self.setting.completer().setFilterMode(Qt.MatchFlag.MatchContains)
+        completer = QCompleter(keys, self.setting)
+        completer.setFilterMode(Qt.MatchFlag.MatchContains)
+        self.setting.setCompleter(completer)
         self.scale = QComboBox(self)
         self.scale.setAccessibleName("How its values are drawn")
         self.low, self.high = (self._line(name) for name in ("From", "To"))
@@ -232,7 +233,7 @@ class SweepFields(QObject):
     def show(self, on: bool) -> None:
         """Show these lines, or none of them."""
         for part in self._parts:
-            self._form.setRowVisible(part, on)  # type: ignore[call-overload]
+            self._form.setRowVisible(part, on)
         self._form.setRowVisible(self._wrong_steps, on and bool(self._wrong_steps.text()))
 
     def take_values(self) -> None:

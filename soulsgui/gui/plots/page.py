@@ -3,13 +3,11 @@
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from PySide6.QtCore import QDir, Qt
-from PySide6.QtGui import QGuiApplication, QHideEvent, QResizeEvent, QShowEvent
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QHideEvent, QResizeEvent, QShowEvent
 from PySide6.QtWidgets import (
-    QFileDialog,
     QFrame,
     QGridLayout,
     QInputDialog,
@@ -38,15 +36,15 @@ from soulsgui.gui.plots.layout import (
     named_layouts,
 )
 from soulsgui.gui.plots.moments import Moments
+from soulsgui.gui.plots.saving import Saving
 from soulsgui.gui.plotting.controls import metric_order, metric_title
-from soulsgui.gui.plotting.export import as_csv, as_svg
+from soulsgui.gui.plotting.export import as_csv
 from soulsgui.gui.plotting.rows import Axis, Mark
 from soulsgui.gui.shell import Shell, notify_problem
 from soulsgui.gui.shell.pages import PLOTS
 from soulsgui.gui.states import run_is_active, run_look
 from soulsgui.gui.throttle import Throttle
 from soulsgui.gui.widgets.boxes import NO_MARGINS, column, flow
-from soulsgui.gui.widgets.dialog import FittingFileDialog
 from soulsgui.gui.widgets.empty_state import EmptyState
 from soulsgui.gui.widgets.fitting_button import FittingButton
 from soulsgui.gui.widgets.labels import wrapped
@@ -64,7 +62,6 @@ _MOST_CHARACTERS = 60
 _TOGETHER_MS = 250
 _EXPERIMENT = "experiment/"  # stands before its id among the names of runs, in which there is no `/`
 _MOST_NAMED = 4
-_SUFFIXES = {"csv": "Tables (*.csv)", "png": "Pictures (*.png)", "svg": "Drawings (*.svg)"}
 
 
 def members_of(runs: Sequence[RunSummary]) -> tuple[str, ...]:
@@ -94,6 +91,7 @@ class PlotsPage(QWidget):
         self.cells: dict[str, PlotCell] = {}
         self._build()
         self.moments = Moments(feed, self)
+        self.saving = Saving(shell, self._drawn, self.values_in_view)
         self._redraw = Throttle(self, self._draw_all, _TOGETHER_MS)
         self._mark = Throttle(self, self._show_marks, _TOGETHER_MS)
         self._list = Fetch(
@@ -163,7 +161,7 @@ class PlotsPage(QWidget):
         self.controls.fit.clicked.connect(self._fit)
         self.controls.changed.connect(lambda what: self._change(**what))
         self.controls.cursors_wanted.connect(self._show_cursors)
-        self.controls.export_wanted.connect(self._export)
+        self.controls.export_wanted.connect(self.saving.save)
         self.controls.save_wanted.connect(self._ask_name)
         self.controls.layout_wanted.connect(self._show_named)
         self.controls.remove_wanted.connect(self._remove_named)
@@ -495,34 +493,6 @@ class PlotsPage(QWidget):
         """Return the rows in view as a table."""
         left, right = self.plots[0].x_view() if self.plots else (0.0, 0.0)
         return as_csv((curve.series for cell in self.cells.values() for curve, _ in cell.curves), left, right)
-
-    def _export(self, what: str) -> None:
-        if what == "copy_values":
-            QGuiApplication.clipboard().setText(self.values_in_view())
-        elif what == "copy_picture":
-            QGuiApplication.clipboard().setPixmap(self._drawn.grab())
-        else:
-            act = QFileDialog.AcceptMode.AcceptSave
-            dialog = FittingFileDialog("Save", lambda path: self.save_to(Path(path)), self, act)
-            dialog.setDirectory(QDir.homePath())
-            dialog.setNameFilter(_SUFFIXES[what])
-            dialog.setDefaultSuffix(what)
-            dialog.selectFile(f"plots.{what}")
-            dialog.open()
-
-    def save_to(self, path: Path) -> None:
-        """Write what is in view into a file, as its suffix says: `.csv`, `.png` or `.svg`."""
-        try:
-            if path.suffix == ".csv":
-                path.write_text(self.values_in_view(), encoding="utf-8")
-            elif path.suffix == ".svg":
-                path.write_bytes(as_svg(self._drawn, "SoulsGUI"))
-            elif not self._drawn.grab().save(str(path)):
-                raise OSError(f"it can't be written as a picture: choose {', '.join(_SUFFIXES)}")
-        except OSError as error:
-            self._shell.notify("error", f"{path.name} was not saved.", f"{error}. Choose another place.")
-        else:
-            self._shell.notify("success", f"Saved as {path}")
 
     def _place_cells(self) -> None:
         """Put the plots side by side where there is room for two."""

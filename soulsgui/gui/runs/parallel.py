@@ -57,14 +57,15 @@ class ParallelAxis:
                 (place / max(len(self.choices) - 1, 1), words) for place, words in enumerate(self.choices)
             ]
         middle = math.sqrt(self.low * self.high) if self.log else (self.low + self.high) / 2
-        return [(self.place(one), f"{one:.4g}") for one in (self.low, middle, self.high)]
+        told = dict.fromkeys((self.low, middle, self.high))
+        return [(self.place(one), f"{one:.4g}") for one in told if math.isfinite(one)]
 
 
 def axes_of(sweep: SweepStatus) -> list[ParallelAxis]:
     """Return an axis for each setting that is searched, and the one of the score."""
     scores = [trial.score for trial in sweep.trials if trial.score is not None]
     title = SCORE_TITLES.get(sweep.score, sweep.score)
-    score = ParallelAxis(title, min(scores, default=0.0), max(scores, default=0.0))
+    score = ParallelAxis(title, min(scores, default=math.nan), max(scores, default=math.nan))
     return [*(_axis(key, asked, sweep.trials) for key, asked in sweep.space.items()), score]
 
 

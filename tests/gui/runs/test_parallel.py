@@ -48,7 +48,8 @@ def test_a_value_stands_where_its_scale_puts_it() -> None:
     for axis, value in ((rate, 0.0), (rate, None), (activation, "gelu"), (score, None)):
         assert math.isnan(axis.place(value))
     assert [words for _, words in rate.ticks] == ["0.0001", "0.001", "0.01"]
-    assert ParallelAxis("x", 3.0, 3.0).place(3.0) == 0.5
+    assert ParallelAxis("x", 3.0, 3.0).ticks == [(0.5, "3")]
+    assert axes_of(SWEEP.model_copy(update={"trials": []}))[-1].ticks == [], "no score yet"
 
 
 def test_settings_of_which_only_the_values_are_known_are_choices() -> None:

@@ -82,9 +82,18 @@ def mending(world: World) -> QDialog:
     return MendConfigDialog(world.folders.overrides)
 
 
+def new_sweep(world: World) -> QDialog:
+    dialog = NewRunDialog(world.feed)
+    dialog.as_sweep.click()
+    for _ in range(6):
+        dialog.sweep.add_setting()
+    return dialog
+
+
 STEPS = UpdateSteps(9 * "Bring it up to date. ", ("git pull", "python3 bootstrap.py"), "Start it again.")
 DIALOGS: dict[str, Callable[[World], QDialog]] = {
     "new run": lambda world: NewRunDialog(world.feed),
+    "new sweep": new_sweep,
     "config": lambda world: ConfigDialog(world.feed, world.shell),
     "invite": lambda world: InviteDialog(world.feed),
     "settings": lambda world: SettingsDialog(Preferences(world.folders), world.theme),
