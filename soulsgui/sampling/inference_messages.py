@@ -13,12 +13,12 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from soulsgui.config.sections.run import MAX_NUM_ENVS
 from soulsgui.environments.choices import Mask, action_left
 from soulsgui.environments.spaces import SpacesSpec
 from soulsgui.environments.step import LARGEST, StepResult
 from soulsgui.experience.frame_stacks import field_of
 from soulsgui.wire.codec import CodecError, pack, unpack
-from soulsgui.wire.messages.heartbeat import MAX_ENVS
 
 MOST_IN_FLIGHT = 2
 """Requests of a client that may wait: the newest one, and once more the same."""
@@ -125,8 +125,8 @@ class RequestReader:
         if not all(isinstance(column, bytes) for column in columns.values()):
             raise CodecError("observations and what they led to are sent as bytes")
         count = len(columns["obs"]) // self._row_bytes["obs"]
-        if not 1 <= count <= MAX_ENVS:
-            raise CodecError(f"a request is for 1 to {MAX_ENVS} environments, not for {count}")
+        if not 1 <= count <= MAX_NUM_ENVS:
+            raise CodecError(f"a request is for 1 to {MAX_NUM_ENVS} environments, not for {count}")
         has_outcome = "reward" in told
         if not has_outcome:
             columns |= {name: bytes(count * self._row_bytes[name]) for name in ("reward", "flags")}
@@ -221,7 +221,8 @@ class ActionReply:
         unroll, number: Of the request.
         generation: Which process of the inference server answered (`heartbeat.InferenceFigures`).
         model_id, update: The weights that chose, and the updates up to them.
-        action: What the environments take, `[N, …]`.
+        action: What the environments take, `[N, …]`; nothing where it is refused.
+        refused: Why there are no actions, in words; empty: there are.
     """
 
     unroll: str
@@ -230,6 +231,7 @@ class ActionReply:
     model_id: int
     update: int
     action: NDArray[Any]
+    refused: str = ""
 
     def pack(self) -> bytes:
         """Return the answer as bytes."""
@@ -243,6 +245,6 @@ class ActionReply:
             reply = cls(**told)
         except TypeError as error:
             raise CodecError("not an answer") from error
-        if not isinstance(reply.action, np.ndarray):
-            raise CodecError("an answer has actions")
+        if not isinstance(reply.action, np.ndarray) or not isinstance(reply.refused, str):
+            raise CodecError("an answer has actions, or says why not")
         return reply

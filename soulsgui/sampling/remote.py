@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from soulsgui.environments.choices import Mask
 from soulsgui.environments.step import StepResult
+from soulsgui.errors import ClientRegistrationError, printable
 from soulsgui.experience.segments import Segments
 from soulsgui.sampling.downloader import ServerView
 from soulsgui.sampling.greedy import GreedyEvaluation
@@ -99,6 +100,12 @@ class RemotePolicy:
                 self._stop.wait(_LOOK_EVERY_S)
                 continue
             reply = None if found is None else self._read(found[1])
+            if reply is not None and reply.refused:
+                raise ClientRegistrationError(
+                    f"The inference server refused this client: {printable(reply.refused)}.",
+                    "Begin it with a smaller --num-envs, or later, or ask the server's owner for more of "
+                    "central.inference_servers.",
+                )
             if reply is not None and len(reply.action) == count:
                 return reply
         raise Interrupted

@@ -12,6 +12,9 @@ from soulsgui.config.metrics import read_metrics
 EVERY = {"ppo": 10, "dqn": 5_000, "sac": 5_000, "vtrace": 500}
 """Updates between two evaluations of each algorithm, where nothing else is set."""
 
+MAX_NUM_ENVS = 4096
+"""Most environments that one client steps side by side: who claims more is refused."""
+
 LEAST_TO_CONFIRM, MOST_TO_CONFIRM = 20, 100
 """Greedy episodes that say whether a goal is reached: as many as it takes."""
 
@@ -291,7 +294,7 @@ class EnvSettings(Section):
         "Where it is found out what the environment shows and takes: on the server; or, with `auto`, where "
         "its module is not installed there and `clients.local` is 0, from the first client that joins.",
     )
-    num_envs: Annotated[int, Field(ge=1, le=4096)] = setting(
+    num_envs: Annotated[int, Field(ge=1, le=MAX_NUM_ENVS)] = setting(
         4, "Environments that each client steps side by side.", to_clients=True
     )
 

@@ -36,14 +36,12 @@ _Taken = tuple[ChosenActions, ActionOutcome] | bool
 class ServedClient:
     """Makes segments of the requests of one client.
 
-    Its environments are numbered from `first_env` on among all of the inference server. A step belongs to the
-    weights that chose its action, whichever are in use when its outcome comes.
+    Its environments are numbered from `first_env` on among all in a session of the inference server. A step
+    belongs to the weights that chose its action, whichever are in use when its outcome comes.
     """
 
-    def __init__(
-        self, num_envs: int, first_env: int, spaces: SpacesSpec, longest: int, memory: Mapping[str, Any]
-    ) -> None:
-        self.num_envs, self.first_env = num_envs, first_env
+    def __init__(self, num_envs: int, spaces: SpacesSpec, longest: int, memory: Mapping[str, Any]) -> None:
+        self.num_envs, self.first_env = num_envs, 0
         self.unroll, self.number, self.answer = "", -1, b""
         self.due = 0.0
         self.memory = Remembered(memory)

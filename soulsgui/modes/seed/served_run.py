@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from soulsgui.config.sections.run import MAX_NUM_ENVS
 from soulsgui.environments.choices import Mask
 from soulsgui.environments.spaces import SpacesSpec
 from soulsgui.experience.segments import Segments
@@ -98,9 +99,11 @@ class ServedRun:
         self._taken: list[ServedClient] = []  # whose last request is to be recorded
 
     def _begin_session(self) -> Uploader:
-        progress = self._progress
+        progress, first = self._progress, 0
+        for one in self._clients.values():  # anew: who went away leaves no gap
+            one.first_env, first = first, first + one.num_envs
         progress.served = {name: one.first_env for name, one in self._clients.items()}
-        progress.num_envs = max((one.first_env + one.num_envs for one in self._clients.values()), default=1)
+        progress.num_envs = max(first, 1)
         buffer_bytes = int(self._settings["client.buffer_bytes"])
         return self._client_link.enter(self._config, self._config.contract, buffer_bytes)
 
@@ -146,7 +149,7 @@ class ServedRun:
         return True
 
     def _look_at_clients(self, now: float) -> None:
-        """See who is to be served; empty the requests of those who are silent."""
+        """See who is to be served; empty the requests of those who are silent or not let in."""
         connection, keys = self._link.redis, self._keys
         servers = int(self._settings["central.inference_servers"])
         everybody = [name for name in clients_of(connection, keys) if not inference_number(name)]
@@ -163,18 +166,21 @@ class ServedRun:
             if beat is not None:
                 self._clock.observe(beat, EXPIRY_S - max(left_ms, 0) / 1000, now)
             age_s = self._clock.age_s(name, now)
-            if beat is None or beat.leaving or age_s is None or age_s > LATE_S:
+            silent = age_s is None or age_s > LATE_S
+            if beat is None or beat.leaving or silent or grant is None or grant.status != "accepted":
                 self._forget(name)
-            elif grant is not None and grant.status == "accepted" and grant.session == beat.session:
+            elif grant.session != beat.session or beat.num_envs > MAX_NUM_ENVS:
+                pipeline.delete(keys.requests(name))  # nobody takes them, and there may be more and more
+            else:
                 self._live[name] = LiveClient(grant, beat.num_envs)
-                pipeline.ltrim(keys.requests(name), -MOST_IN_FLIGHT, -1)
-                pipeline.expire(keys.requests(name), _EXPIRY_S)
-                pipeline.expire(keys.replies(name), _EXPIRY_S)
+                for waiting in (keys.requests(name), keys.replies(name)):
+                    pipeline.ltrim(waiting, -MOST_IN_FLIGHT, -1)
+                    pipeline.expire(waiting, _EXPIRY_S)
         pipeline.execute()
         self._figures.clients = len(self._clients)
 
     def _forget(self, name: str) -> None:
-        """Throw away what a silent client asked, and end its unroll."""
+        """Throw away what a client asked that is silent or not let in, and end its unroll."""
         pipeline = self._link.redis.pipeline(transaction=False)
         pipeline.delete(self._keys.requests(name))
         pipeline.delete(self._keys.replies(name))
@@ -302,11 +308,11 @@ class ServedRun:
     def _take_one(self, name: str, request: Request, now: float) -> PendingRequest | None:
         client, count = self._clients.get(name), len(request.obs)
         if client is None or client.num_envs != count:
-            first = self._free_numbers(name, count)
-            if first + count > MAX_ENVS:
-                self._count_unreadable(name, CodecError(f"no numbers are left for {count} environments"))
+            others = sum(one.num_envs for other, one in self._clients.items() if other != name)
+            if others + count > MAX_ENVS:
+                self._refuse(name, request, f"it has {others:,} environments, and {MAX_ENVS:,} at most")
                 return None
-            client = self._admit(name, first, count)
+            client = self._admit(name, count)
         self._unreadable.discard(name)
         if client.repeats(request.unroll, request.number):
             return PendingRequest(name, client, request)
@@ -319,23 +325,20 @@ class ServedRun:
             self._figures.took(request.round_trip_ms)
         return PendingRequest(name, client, request)
 
-    def _free_numbers(self, name: str, num_envs: int) -> int:
-        """Return the first of so many numbers for environments that no other client has."""
-        first = 0
-        others = (one for other, one in self._clients.items() if other != name)
-        for other in sorted(others, key=lambda one: one.first_env):
-            if other.first_env - first >= num_envs:
-                break
-            first = other.first_env + other.num_envs
-        return first
+    def _refuse(self, name: str, request: Request, why: str) -> None:
+        """Tell a client, and the server's owner, why it gets no actions."""
+        self._figures.unreadable += 1
+        if name not in self._unreadable:
+            logger.warning("%s gets no actions for its %d environments: %s", name, len(request.obs), why)
+        self._unreadable.add(name)
+        words = request.unroll, request.number, self._figures.generation
+        self._answers.append((name, ActionReply(*words, -1, 0, np.empty(0), why).pack()))
 
-    def _admit(self, name: str, first_env: int, num_envs: int) -> ServedClient:
-        """Give a client numbers for its environments."""
+    def _admit(self, name: str, num_envs: int) -> ServedClient:
+        """Take a client in; the session that is begun for it gives its environments numbers."""
         self._cut([self._clients.pop(name)] if name in self._clients else ())
         longest = int(self._settings["client.segment_length"])
-        self._clients[name] = client = ServedClient(
-            num_envs, first_env, self._spaces, longest, self._memory.shapes
-        )
+        self._clients[name] = client = ServedClient(num_envs, self._spaces, longest, self._memory.shapes)
         self._session_due = True
         logger.info("%s asks with %d environments", name, num_envs)
         return client

@@ -1,11 +1,12 @@
 """Guards the memory of the Redis server: full, it would refuse even the weights.
 
-From half of its limit on the trainer grants clients nothing more; beyond 70 % the client that holds most is
-cut off. It goes on by itself when there is room again.
+From half of its limit on the trainer grants clients nothing more; but where one alone holds much, beside its
+samples, which credits bound, that one is cut off. Beyond 70 % it is the one that holds most. It goes on by
+itself when there is room again.
 """
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 import redis
@@ -15,7 +16,7 @@ from soulsgui.runner.server.bus import Bus
 from soulsgui.runner.server.redis_server import REDIS
 from soulsgui.runner.status_text import size_words
 from soulsgui.wire.connection import AWAY
-from soulsgui.wire.keys import TRAINER, Keys
+from soulsgui.wire.keys import TRAINER, Keys, inference_number
 from soulsgui.wire.node_commands import NodeCommand
 
 logger = logging.getLogger(__name__)
@@ -30,7 +31,9 @@ _HOLD_S = 5.0
 _ANSWER_S = 2.0
 _WORTH_CUTTING = 0.1
 _MUCH = 0.3
+_ALONE = 2  # times what the next one holds
 _LOGS_EVERY = 5  # looks
+_KEEP_OUT = "To keep it out: soulsgui revoke {}"
 
 Level = Literal["", "half", "full"]
 
@@ -46,14 +49,16 @@ def level_of(used: float, before: Level) -> Level:
     return ""
 
 
-def held_by_client(keys: Keys, clients: Sequence[str]) -> Callable[[redis.Redis], dict[str, int]]:
-    """Return the operation that measures the bytes of memory that what each client sent takes up."""
+def held_by_client(
+    clients: Sequence[str], keys_of: Callable[[str], Sequence[str]]
+) -> Callable[[redis.Redis], dict[str, int]]:
+    """Return the operation that measures the bytes of memory that these keys of each client take up."""
 
     def measure(connection: redis.Redis) -> dict[str, int]:
         pipeline = connection.pipeline(transaction=False)
         for client in clients:
-            for key in (*keys.streams(client), *keys.others(client)):
-                pipeline.memory_usage(key)
+            for key in keys_of(client):
+                pipeline.memory_usage(key, samples=0)  # all of it: its beginning may be small
         sizes = [size if isinstance(size, int) else 0 for size in pipeline.execute(raise_on_error=False)]
         each = len(sizes) // max(len(clients), 1)
         return {client: sum(sizes[n * each : (n + 1) * each]) for n, client in enumerate(clients)}
@@ -78,16 +83,27 @@ def removing_large_logs(keys: Keys, clients: Sequence[str]) -> Callable[[redis.R
     """Return the operation that takes away the logs that their clients did not trim."""
 
     def remove(connection: redis.Redis) -> None:
-        pipeline = connection.pipeline(transaction=False)
-        for client in clients:
-            pipeline.memory_usage(keys.log(client))
-        sizes = zip(clients, pipeline.execute(raise_on_error=False), strict=True)
-        large = [client for client, size in sizes if isinstance(size, int) and size > MOST_LOG_BYTES]
+        sizes = held_by_client(clients, lambda client: [keys.log(client)])(connection)
+        large = [client for client, size in sizes.items() if size > MOST_LOG_BYTES]
         if large:
             logger.warning("larger than a log of a client may be, taken away: %s", ", ".join(large))
             connection.unlink(*map(keys.log, large))
 
     return remove
+
+
+def dropping_requests(keys: Keys, clients: Sequence[str]) -> Callable[[redis.Redis], dict[str, int]]:
+    """Return the operation that throws requests away, and says of how many bytes they were, by client."""
+
+    def drop(connection: redis.Redis) -> dict[str, int]:
+        names = [keys.requests(client) for client in clients]
+        if not names or not connection.exists(*names):
+            return {}
+        held = held_by_client(clients, lambda client: [keys.requests(client)])(connection)
+        connection.unlink(*names)
+        return held
+
+    return drop
 
 
 class MemoryGuard:
@@ -112,6 +128,7 @@ class MemoryGuard:
         self._told: set[tuple[str, bool]] = set()  # of whom, and whether it was cut off, at this level
         self._reasons: dict[str, str] = {}
         self._looks = 0
+        self._askers: set[str] = set()  # that were told of, since they ask an inference server where none is
 
     def has_told_of(self, client: str, reason: str) -> bool:
         """Whether it was told here that a client was cut off for this reason."""
@@ -134,6 +151,7 @@ class MemoryGuard:
             used, limit = int(info["used_memory"]), int(info.get("maxmemory", 0))
             if limit:
                 await self._take(used, limit)
+            await self._drop_requests()
         except (*AWAY, redis.RedisError) as error:
             logger.debug("the server's memory can't be looked at: %s", error)
 
@@ -145,10 +163,12 @@ class MemoryGuard:
             self._why = await self._find_cause(used) if self._level else ""
             self._tell(f"{part:.0%} of its {size_words(limit)}", before)
         self.words = f"memory {part:.0%} full: clients wait. {self._why}" if self._level else ""
+        if self._level == "half" and await self._cut_who_is_alone(limit):
+            return
         if self._level:
-            held = await self._ask(NodeCommand(command="hold", args={"seconds": _HOLD_S}))
+            answers = await self._ask(NodeCommand(command="hold", args={"seconds": _HOLD_S}))
             if self._level == "full":
-                await self._cut_worst(limit, trainer_answers=held)
+                await self._cut_worst(await self._held(), limit, answers)
 
     def _tell(self, filled: str, before: Level) -> None:
         if not self._level:
@@ -159,8 +179,37 @@ class MemoryGuard:
             what = f"The memory of Redis fills up: {filled} are used; clients are granted nothing more."
             self._events.add("warning", what, self._why, remedy, service=REDIS, run_id=self._run_id())
 
-    async def _held(self) -> dict[str, int]:
-        return await self._bus.call(held_by_client(self._bus.keys, self._clients()))
+    async def _held(self, credited: bool = True) -> dict[str, int]:
+        """Return the bytes that each client holds; without what it was granted, its samples, or with it."""
+        keys = self._bus.keys
+
+        def keys_of(client: str) -> list[str]:
+            chunks, *others = keys.streams(client)
+            return [*([chunks] if credited else []), *others, *keys.others(client)]
+
+        return await self._bus.call(held_by_client(self._clients(), keys_of))
+
+    async def _drop_requests(self) -> None:
+        """Throw requests away where no inference server takes them, and name who asked for much."""
+        clients = self._clients()
+        if any(map(inference_number, clients)):
+            return
+        dropped = await self._bus.call(dropping_requests(self._bus.keys, clients))
+        for client, size in dropped.items():
+            if size > MOST_LOG_BYTES and client not in self._askers:
+                self._askers.add(client)
+                what = (
+                    f"{client} asks an inference server, and there is none: {size_words(size)} thrown away."
+                )
+                self._events.add(
+                    "warning", what, "", _KEEP_OUT.format(client), service=REDIS, run_id=self._run_id()
+                )
+
+    async def _cut_who_is_alone(self, limit: int) -> bool:
+        """Cut off who holds much more than any other, beside its samples; return whether there is one."""
+        held = await self._held(credited=False)
+        *_, second, most = 0, 0, *sorted(held.values())
+        return most >= _ALONE * second and await self._cut_worst(held, limit, trainer_answers=True)
 
     async def _find_cause(self, used: int) -> str:
         held = await self._held()
@@ -180,11 +229,12 @@ class MemoryGuard:
         """Ask the trainer for something; return whether it did that."""
         return self._trainer_runs() and await self._bus.tell(TRAINER, command, _ANSWER_S)
 
-    async def _cut_worst(self, limit: int, trainer_answers: bool) -> None:
-        keys, held = self._bus.keys, await self._held()
+    async def _cut_worst(self, held: Mapping[str, int], limit: int, trainer_answers: bool) -> bool:
+        """Cut off who holds most, if it is worth that; return whether it is."""
+        keys = self._bus.keys
         worst = max(held, key=lambda client: held[client], default="")
         if not worst or held[worst] < _WORTH_CUTTING * limit:
-            return
+            return False
         reason = f"it held {size_words(held[worst])} of the server's {size_words(limit)}"
         asked = trainer_answers and await self.cut_off(worst, reason)
         chunks, *others = keys.streams(worst)
@@ -192,9 +242,10 @@ class MemoryGuard:
         if (worst, asked) not in self._told:
             self._told.add((worst, asked))
             self._tell_of(worst, reason, asked)
+        return True
 
     def _tell_of(self, client: str, reason: str, cut_off: bool) -> None:
-        keep_out = f"To keep it out: soulsgui revoke {client}"
+        keep_out = _KEEP_OUT.format(client)
         if cut_off:
             what = f"{client} was cut off: {reason}."
             cause = "What it had sent was taken off the server, unread."

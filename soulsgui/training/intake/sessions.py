@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from math import inf
 from types import MappingProxyType
 
+from soulsgui.config.sections.run import MAX_NUM_ENVS
 from soulsgui.wire.keys import PROTOCOL, EntryId, inference_number
 from soulsgui.wire.messages.chunk import Reason
 from soulsgui.wire.messages.heartbeat import MAX_ENVS, Heartbeat
@@ -362,7 +363,7 @@ class Sessions:
         self.exploration: Exploration | None = None
         self.held = False  # nobody is granted more: the server's memory fills up
         self.resting = False  # the run is paused: the same, and everybody is told why
-        self.most_envs = MAX_ENVS
+        self.most_envs = MAX_NUM_ENVS  # of a client
         self._shares = Shares()
         self._shown_shares = Shares(_SHOWN_HALF_LIFE_S)
         self._past: defaultdict[str, _PastSessions] = defaultdict(_PastSessions)
@@ -488,12 +489,16 @@ class Sessions:
             return f"it speaks protocol {hello.protocol}, this server {PROTOCOL}"
         if hello.contract != self._contract:
             return "its environment, wrappers or spaces differ from this run's"
-        if hello.num_envs > self.most_envs:
+        if hello.num_envs > (most := self._most_envs(client)):
+            longer = " or a smaller ppo.n_steps" if most < MAX_NUM_ENVS else ""
             return (
                 f"it steps {hello.num_envs:,} environments side by side: here a client may have "
-                f"{self.most_envs:,} at most (fewer of them, or a smaller ppo.n_steps)"
+                f"{most:,} at most (begin it with a smaller --num-envs{longer})"
             )
         return ""
+
+    def _most_envs(self, client: str) -> int:
+        return MAX_ENVS if inference_number(client) else self.most_envs
 
     def readmit(
         self, client: str, grant: Grant, beat: Heartbeat, last: EntryId, now: float
@@ -502,7 +507,7 @@ class Sessions:
         if grant.status == "quarantined":
             self._past[client].cut_off = grant.reason
         same = beat.session == grant.session and beat.run_id == self._run_id and not beat.leaving
-        if grant.status == "refused" or not same or beat.num_envs < 1:
+        if grant.status == "refused" or not same or not 1 <= beat.num_envs <= self._most_envs(client):
             return None
         self._past[client].cut_off = None
         session = Session(client, grant.session, beat.num_envs, now, grant.status, grant.reason, since=last)

@@ -10,6 +10,7 @@ import redis
 from numpy.typing import NDArray
 
 from soulsgui.config.schema import Settings
+from soulsgui.config.sections.run import MAX_NUM_ENVS
 from soulsgui.experience.segments import Ints
 from soulsgui.rl.agents.ppo import PPOAgent
 from soulsgui.rl.buffers.rollout import RolloutStore
@@ -22,7 +23,6 @@ from soulsgui.training.intake.sessions import NEW_SESSION, REFUSED, Session
 from soulsgui.training.learners.membership import BY_A_PERSON, Round, Speeds, balanced_quotas, named
 from soulsgui.training.status import Stopwatch
 from soulsgui.wire.messages.chunk import Reason
-from soulsgui.wire.messages.heartbeat import MAX_ENVS
 from soulsgui.wire.messages.server_config import ON_POLICY
 from soulsgui.wire.messages.session import RoundShare
 
@@ -36,7 +36,7 @@ _STEP_BYTES = 32  # action, reward, log-probability and their like of one step, 
 
 def most_envs(n_steps: int, observation_bytes: int) -> int:
     """Return how many environments a client may have for its share of a round to be held in memory."""
-    return max(1, min(_SHARE_BYTES // (n_steps * (observation_bytes + _STEP_BYTES)), MAX_ENVS))
+    return max(1, min(_SHARE_BYTES // (n_steps * (observation_bytes + _STEP_BYTES)), MAX_NUM_ENVS))
 
 
 class RoundLearner:

@@ -11,7 +11,7 @@ from soulsgui.wire.messages.base import Details, Instance, Message, Words
 PERIOD_S = 1.0
 EXPIRY_S = 7 * 24 * 3600
 MAX_BYTES = 8192
-MAX_ENVS = 65_536  # most environments one client may step side by side
+MAX_ENVS = 65_536  # most environments of one session: an inference server has those of all its clients
 
 Phase = Literal["joining", "waiting", "sampling", "restarting", "paused", "finishing", "stopping"]
 
@@ -59,7 +59,7 @@ class InferenceFigures(Message):
         clients: Clients that ask it at present.
         actions: Actions that it has chosen.
         repeated: Requests that were answered once more as before.
-        expired: Clients whose requests it threw away, since they were silent.
+        expired: Clients whose requests it threw away, since they were silent or not let in.
         unreadable: Requests that could not be used.
         begun_anew: Unrolls that began in the middle of an episode: this or its client's process is a new one.
         swaps: How often it took newer weights.

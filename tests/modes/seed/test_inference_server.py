@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from soulsgui.config.sections.run import MAX_NUM_ENVS
 from soulsgui.errors import CheckpointError, ClientRegistrationError, SoulsGuiError, UsageError
 from soulsgui.modes.seed import served_run
 from soulsgui.modes.seed.served_run import server_of
 from soulsgui.sampling import player
-from soulsgui.sampling.inference_messages import ActionReply
+from soulsgui.sampling.inference_messages import MOST_IN_FLIGHT, ActionReply
 from soulsgui.wire.connection import Address
 from soulsgui.wire.messages.heartbeat import GreedyPlay, Heartbeat, InferenceFigures
 from soulsgui.wire.messages.session import Episode, GreedyOrder
@@ -396,24 +397,85 @@ def test_requests_of_other_environments_than_a_client_has_harm_nobody(
 ) -> None:
     client.ask(0)
     beats = client.num_envs
-    client.num_envs = 60_000
+    client.num_envs = 4_000
     client.send(client.request(1))
     client.num_envs = beats
     trainer.until(lambda: serving.server.figures.unreadable == 1, "it is counted")
     client.ask(1)
 
 
-def test_a_client_for_whose_environments_no_numbers_are_left_harms_nobody(
-    trainer: HandTrainer, serving: ServingThread, client: HandClient, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.allow_warnings
+def test_a_client_for_whose_environments_no_numbers_are_left_is_told_so_and_the_owner_once(
+    trainer: HandTrainer,
+    serving: ServingThread,
+    client: HandClient,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     monkeypatch.setattr(served_run, "MAX_ENVS", 10)
     large, small = HandClient(trainer, "d", num_envs=4), HandClient(trainer, "e", num_envs=2)
     for one in (client, large, small):  # they have the numbers 0 to 1, 2 to 5 and 6 to 7
         one.ask(0)
+    larger = HandClient(trainer, "f", num_envs=5)
+    for number in range(2):
+        reply = larger.ask(number)
+        assert (len(reply.action), reply.number) == (0, number)
+        assert reply.refused == "it has 8 environments, and 10 at most"
+    assert caplog.text.count("f gets no actions") == 1
+    assert client.ask(1).number == 1
     large.silent = True
+    trainer.connection.rpush(large.replies, b"unread")
     trainer.connection.delete(trainer.keys.beat("d"))
     trainer.until(lambda: not trainer.connection.exists(large.replies), "it is forgotten")
-    larger = HandClient(trainer, "f", num_envs=5)  # there are six, but not in a row
-    larger.send(larger.request(0))
-    trainer.until(lambda: serving.server.figures.unreadable, "it is refused")
+    assert larger.ask(2).action.shape == (5,), "there are six, though not in a row"
+    assert small.ask(1).number == 1
+    trainer.until(lambda: "f" in trainer.hellos()[-1].served, "all are told")
+    assert trainer.hellos()[-1].served == {client.name: 0, "e": 2, "f": 4}
+
+
+@pytest.mark.allow_warnings
+@settings(inference="server")
+def test_a_client_without_a_policy_ends_with_what_its_inference_server_refuses_it_for(
+    trainer: HandTrainer,
+    serving: ServingThread,
+    redis_address: Address,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(served_run, "MAX_ENVS", 2)  # the client has three
+    with pytest.raises(ClientRegistrationError, match="refused this client: it has 0 "):  # noqa: PT012, SIM117
+        with playing_client(redis_address) as playing:
+            let_play(trainer, playing)
+            trainer.until(lambda: playing.failure, "it ends")
+
+
+@pytest.mark.parametrize("why", ["no session", "quarantined", "too many environments"])
+def test_whatever_is_asked_by_who_is_not_let_in_is_thrown_away(
+    trainer: HandTrainer, serving: ServingThread, client: HandClient, why: str
+) -> None:
+    connection, other = trainer.connection, HandClient(trainer, "d")
+    client.ask(0)
+    if why == "no session":
+        connection.delete(trainer.keys.grant("d"))
+    elif why == "quarantined":
+        other.ask(0)
+        cut = grant_for("1-1").model_copy(update={"status": "quarantined"})
+        connection.set(trainer.keys.grant("d"), cut.to_json())
+        trainer.until(lambda: serving.server.figures.clients == 1, "its environments make room")
+    else:
+        other.num_envs = MAX_NUM_ENVS + 1
+        other.beat()
+    trainer.until(lambda: not connection.llen(other.requests), "nothing waits")
+    for _ in range(100):
+        other.send(b"x")
+    trainer.until(lambda: not connection.exists(other.requests), "they are thrown away")
+    assert not connection.exists(other.replies)
     assert client.ask(1).number == 1
+
+
+def test_answers_that_their_client_leaves_unread_are_few(
+    trainer: HandTrainer, serving: ServingThread, client: HandClient
+) -> None:
+    client.ask(0)
+    for _ in range(10):
+        trainer.connection.rpush(client.replies, b"x")
+    trainer.until(lambda: trainer.connection.llen(client.replies) == MOST_IN_FLIGHT, "the others are gone")

@@ -39,14 +39,24 @@ class Guarded:
         self.connection, self.keys = connect(server), self.bus.keys
         self.trainer_runs = True
         self.asked: list[NodeCommand] = []
+        self.clients = ["good", "flood"]
         self.guard = MemoryGuard(
-            self.bus, self.events, lambda: ["good", "flood"], lambda: self.trainer_runs, lambda: "run-1"
+            self.bus, self.events, lambda: self.clients, lambda: self.trainer_runs, lambda: "run-1"
         )
 
     def fill(self, key: str, part: float) -> None:
         """Put entries on a stream until so much of the memory is used."""
         while self.connection.info("memory")["used_memory"] < part * LIMIT:
             self.connection.xadd(key, {"c": CHUNK})
+
+    def ask(self, part: float, *clients: str) -> None:
+        """Have clients send requests, small ones first, until so much of the memory is used."""
+        keys = [self.keys.requests(client) for client in clients]
+        for key in keys:
+            self.connection.rpush(key, *[b"x" * 4000] * 20)
+        while self.connection.info("memory")["used_memory"] < part * LIMIT:
+            for key in keys:
+                self.connection.rpush(key, CHUNK)
 
     @property
     def told(self) -> list[tuple[str, str]]:
@@ -188,6 +198,53 @@ async def test_requests_that_nobody_takes_are_of_their_client_too(guarded: Guard
     await guarded.guard.look()
     assert not guarded.connection.exists(guarded.keys.requests("flood"))
     assert any("What flood had sent" in what for _, what in guarded.told)
+
+
+async def test_from_half_on_who_alone_asks_for_much_is_cut_off_and_nobody_waits_for_that(
+    guarded: Guarded,
+) -> None:
+    guarded.clients.append("inference-1")
+    guarded.fill(guarded.keys.chunks("good"), 0.3)  # more than the other holds, and what it may send
+    guarded.ask(0.55, "flood")
+    await guarded.guard.look()
+    assert guarded.asked_for == ["cut"]
+    assert guarded.asked[0].args["client"] == "flood"
+    assert not guarded.connection.exists(guarded.keys.requests("flood"))
+    assert guarded.held("good") > 0
+    assert "flood was cut off" in guarded.told[-1][1]
+    async with asyncio.timeout(LIMIT_S):
+        while guarded.guard.words:  # the server may free memory a moment later
+            await guarded.guard.look()
+    assert "good" not in [command.args.get("client") for command in guarded.asked]
+
+
+async def test_from_half_on_clients_that_hold_about_the_same_wait_and_none_is_cut_off(
+    guarded: Guarded,
+) -> None:
+    guarded.clients.append("inference-1")
+    guarded.ask(0.55, "good", "flood")
+    for _ in range(2):
+        await guarded.guard.look()
+    assert guarded.asked_for == ["hold"] * 2
+    assert guarded.connection.exists(*map(guarded.keys.requests, ("good", "flood"))) == 2
+
+
+async def test_where_no_inference_server_is_requests_are_thrown_away_and_who_asks_for_much_is_named(
+    guarded: Guarded,
+) -> None:
+    guarded.connection.rpush(guarded.keys.requests("good"), b"its last one")
+    for _ in range(2):
+        for _ in range(MOST_LOG_BYTES // len(CHUNK) + 2):
+            guarded.connection.rpush(guarded.keys.requests("flood"), CHUNK)
+        await guarded.guard.look()
+        assert not guarded.connection.exists(*map(guarded.keys.requests, ("good", "flood")))
+    ((level, what),) = guarded.told
+    assert level == "warning"
+    assert what.startswith("flood asks an inference server, and there is none")
+    guarded.clients.append("inference-1")
+    guarded.connection.rpush(guarded.keys.requests("good"), b"another one")
+    await guarded.guard.look()
+    assert guarded.connection.exists(guarded.keys.requests("good"))
 
 
 @pytest.mark.allow_warnings

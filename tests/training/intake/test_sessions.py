@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from soulsgui.config.sections.run import MAX_NUM_ENVS
 from soulsgui.training.intake.sessions import (
     ENTRIES_AHEAD,
     ChunkNumbers,
@@ -69,7 +70,7 @@ def test_nobody_but_an_inference_server_speaks_for_others(sessions: Sessions) ->
         (_hello(client="x\n" * 1000), "calls itself"),
         (_hello(protocol=PROTOCOL + 1), f"speaks protocol {PROTOCOL + 1}"),
         (_hello(contract="other"), "spaces differ"),
-        (_hello(num_envs=5), "at most"),
+        (_hello(num_envs=5), "4 at most (begin it with a smaller --num-envs or a smaller ppo.n_steps)"),
     ],
 )
 @pytest.mark.allow_warnings
@@ -81,6 +82,22 @@ def test_bad_hellos_are_refused_in_words(sessions: Sessions, hello: SessionHello
     assert reason in grant.reason
     assert len(grant.reason) < 200
     assert "\n" not in grant.reason
+
+
+@pytest.mark.allow_warnings
+def test_a_client_has_as_many_environments_as_the_setting_allows_and_an_inference_server_those_of_all(
+    sessions: Sessions,
+) -> None:
+    many, all_of_them = _hello(num_envs=MAX_NUM_ENVS + 1), MAX_NUM_ENVS + 1
+    refused = sessions.hello("c", EntryId(1, 0), many, 0.0)
+    assert (refused.status, "4,096 at most (begin it with a smaller --num-envs)" in refused.reason) == (
+        "refused",
+        True,
+    )
+    assert sessions.hello("c", EntryId(2, 0), _hello(num_envs=MAX_NUM_ENVS), 0.0).status == "accepted"
+    server = _hello(client="inference-1", num_envs=all_of_them, serves=True)
+    assert sessions.hello("inference-1", EntryId(3, 0), server, 0.0).status == "accepted"
+    assert sessions.readmit("d", _grant(), _beat(num_envs=all_of_them), EntryId(1, 40), 0.0) is None
 
 
 @pytest.mark.allow_warnings

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from soulsgui.config.sections.run import MAX_NUM_ENVS
 from soulsgui.training.learners.rounds import RoundLearner, most_envs
 from soulsgui.wire.connection import Address, connect
-from soulsgui.wire.messages.heartbeat import MAX_ENVS
 from tests.faults.waiting import until
 from tests.servers import delete_prefix, with_fresh_prefix
 from tests.training.nodes import (
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.allow_warnings
 
 @pytest.mark.parametrize(
     ("n_steps", "observation_bytes", "envs"),
-    [(256, 16, 21_845), (64, 16_000, 261), (2048, 28_224, 4), (10**9, 10**9, 1), (1, 4, MAX_ENVS)],
+    [(2048, 16, 2730), (64, 16_000, 261), (2048, 28_224, 4), (10**9, 10**9, 1), (1, 4, MAX_NUM_ENVS)],
 )
 def test_a_share_of_a_round_fits_into_memory(n_steps: int, observation_bytes: int, envs: int) -> None:
     assert most_envs(n_steps, observation_bytes) == envs
