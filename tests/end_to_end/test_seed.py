@@ -5,9 +5,12 @@ import signal
 import time
 from collections.abc import Iterator
 from contextlib import closing
+from pathlib import Path
 
+import numpy as np
 import pytest
 
+from soulsgui.training.checkpoint import read_checkpoint
 from tests.end_to_end.server import RunningServer, wait_for
 from tests.faults.report import Report
 
@@ -16,6 +19,8 @@ ENDLESS = {
     "stop.judged_by": "training",
     "evaluation.every_updates": 0,
     "checkpoint.every_updates": 100,
+    "checkpoint.with_buffer": True,
+    "env.wrappers": ["tests.environments.toys:Unseeded"],
     "client.step_seconds": 0.02,  # leaves the cores to others
 }
 
@@ -28,6 +33,16 @@ def _wait_steps(server: RunningServer, more: int) -> None:
 def _made(server: RunningServer) -> int:
     clients = server.status().clients
     return sum(client.env_steps for client in clients if not client.id.startswith("inference"))
+
+
+def _check_nothing_was_counted_twice(server: RunningServer) -> None:
+    """Save all transitions that the trainer has, and check that they were made in different states."""
+    told = server.api.command("checkpoint.save", {"buffer": True})["checkpoint"]
+    memory = read_checkpoint(Path(told["path"])).memory
+    assert memory["counters"][0] == told["env_steps"], "what is counted is in the memory"
+    ends = memory["ends"]
+    states = memory["obs"][np.arange(len(ends)) + np.cumsum(ends) - ends]  # behind an end there is one more
+    assert len(np.unique(states, axis=0)) == len(states) == told["env_steps"]
 
 
 @pytest.fixture(scope="module")
@@ -71,6 +86,7 @@ def test_a_run_goes_on_when_any_part_is_killed_and_nothing_is_counted_twice(
         server.kill("inference-1")
         _wait_steps(server, 500)
         report.recovered(time.monotonic() - killed)
+        _check_nothing_was_counted_twice(server)
     server.api.command("run.pause", {})
     wait_for(lambda: _made(server) >= server.status().run.env_steps, "beats that tell of every step")
     status = server.status().run
@@ -85,5 +101,6 @@ def test_a_run_goes_on_when_any_part_is_killed_and_nothing_is_counted_twice(
         wait_for(lambda: server.status().server.reachable, "redis")
         server.wait_updates(20)
         report.recovered(time.monotonic() - killed)
+        _check_nothing_was_counted_twice(server)
     # A trainer that was killed does not know all weights of the one before.
     assert set(server.status().run.rejected) <= {"late"}

@@ -263,6 +263,13 @@ class Doubled(gymnasium.Wrapper[Obs, int, Obs, int]):
         return obs, float(reward) * self.factor, terminated, truncated, info
 
 
+class Unseeded(gymnasium.Wrapper[Obs, int, Obs, int]):
+    """Begins every episode by chance, whatever the seed: continuous observations do not come twice."""
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Obs, dict[str, Any]]:
+        return self.env.reset(options=options)
+
+
 for entry in (Counter, Faulty, Masked, Camera, Room, Taking):
     if (name := f"Toys{entry.__name__}-v0") not in gymnasium.registry:
         vector = NativeCounter if entry is Counter else None

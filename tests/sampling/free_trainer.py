@@ -29,13 +29,14 @@ from soulsgui.wire.codec import WeightsHeader
 from soulsgui.wire.connection import Address, connect
 from soulsgui.wire.keys import Keys
 from soulsgui.wire.messages.chunk import digest_number
+from soulsgui.wire.messages.chunk_decoder import ChunkForm
 from soulsgui.wire.messages.heartbeat import Heartbeat
 from soulsgui.wire.messages.owner import ClientFolder, OwnerState, OwnerWish
-from soulsgui.wire.messages.server_config import ServerConfig, contract_hash, family_of
+from soulsgui.wire.messages.server_config import ServerConfig, contract_hash, family_of, state_of
 from soulsgui.wire.messages.session import Episode, Grant, SessionHello, Wish
 from tests.environments.toys import Counter
 from tests.faults.waiting import LIMIT_S, until
-from tests.wire.chunks import unpack_chunk
+from tests.wire.chunks import opened_chunk
 
 ENOUGH = 2**40
 """Credit that no test uses up."""
@@ -102,11 +103,15 @@ class Received(NamedTuple):
 
 
 class FreeTrainer:
-    """What the server says to one client, and what it got of it; settings by dotted key, `__` for the dot."""
+    """What the server says to one client, and what it got of it; settings by dotted key, `__` for the dot.
+
+    Other `spaces`, `policy` and `weights` (of a model id) are those of the next run that is begun.
+    """
 
     def __init__(self, address: Address, **changed: Any) -> None:
         self.keys = Keys(address.prefix)
         self.client = "c"
+        self.spaces, self.policy, self.weights = SPACES, POLICY.to_json(), weights_of
         self.connection = connect(address, "test-trainer")
         self._entries = self.connection.xrange
         self.wish = partial(wish_answered, self.connection, self.keys)
@@ -119,20 +124,20 @@ class FreeTrainer:
     def begin_run(self, run_id: str, attempt: int = 1) -> None:
         """Tell of another run, or of another attempt of one, from the next publish on."""
         told = client_settings(combine([Layer("test", self.settings)]))
-        env = told["env.id"], told["env.kwargs"], told["env.wrappers"]
+        played = told["env.id"], told["env.kwargs"], told["env.wrappers"], self.spaces.to_json()
         self.config = ServerConfig(
             run_id=run_id,
             attempt=attempt,
-            contract=contract_hash(*env, SPACES.to_json(), family_of(told["algorithm"])),
-            spaces=SPACES.to_json(),
-            policy=POLICY.to_json(),
+            contract=contract_hash(*played, family_of(told["algorithm"]), state_of(self.policy)),
+            spaces=self.spaces.to_json(),
+            policy=self.policy,
             settings=told,
         )
         self.publisher = Publisher(self.keys, self.config)
 
     def publish(self, model_id: int) -> None:
         """Publish weights, with what the run is."""
-        header = self.publisher.prepare(TrainingPosition(model_id, model_id, 0, 0), weights_of(model_id))
+        header = self.publisher.prepare(TrainingPosition(model_id, model_id, 0, 0), self.weights(model_id))
         self.headers[model_id] = header
         self.publisher.publish(self.connection, {})
 
@@ -165,7 +170,17 @@ class FreeTrainer:
         self.publisher.tell_all(self.connection, {self.client: Grant(**(fields | changed))})
 
     def received(self) -> list[Received]:
-        config, box = self.config, SPACES.observation
+        box, action = self.spaces.observation, self.spaces.action
+        form = ChunkForm(
+            self.config.run_id,
+            self.config.contract,
+            box.shape,
+            box.dtype,
+            self.spaces.masked_actions,
+            state_of(self.config.policy),
+            action.shape,
+            action.dtype,
+        )
         found, session = [], ""
         for entry, fields in self._entries(self.keys.chunks(self.client)):
             if b"hello" in fields:
@@ -173,8 +188,7 @@ class FreeTrainer:
                 continue
             payload = fields[b"c"]
             if payload not in self._opened:  # this is asked again and again while a test waits
-                opened = unpack_chunk(payload, config.run_id, config.contract, box.shape, box.dtype)
-                self._opened[payload] = opened
+                self._opened[payload] = opened_chunk(payload, form)
             found.append(Received(session, int(fields[b"n"]), self._opened[payload]))
         return found
 

@@ -50,7 +50,12 @@ class Canary:
 
 def unpack_chunk(data: bytes, *form: Any, **more: Any) -> Segments:
     """Return the segments of one chunk, or raise why not; `form` and `more` are what `ChunkForm` takes."""
-    opened = ChunkForm(*form, **more).open([data])
+    return opened_chunk(data, ChunkForm(*form, **more))
+
+
+def opened_chunk(data: bytes, form: ChunkForm) -> Segments:
+    """Return the segments of one chunk, or raise why not."""
+    opened = form.open([data])
     if opened.errors:
         raise opened.errors[0]
     return opened.segments

@@ -54,7 +54,9 @@ class HandTrainer(FreeTrainer):
 def let_play(trainer: HandTrainer, playing: PlayingClient, order: GreedyOrder | None = None) -> None:
     """Let a client of a process play, once it has begun a session; perhaps with an evaluation to play."""
     trainer.connection.hset(trainer.keys.clients, "c", "{}")
-    until(lambda: playing.progress.session, "its hello")
+    until(lambda: playing.progress.session or playing.failure, "its hello")
+    if playing.failure is not None:
+        raise playing.failure
     grant = grant_for(playing.progress.session).model_copy(update={"greedy": order})
     trainer.connection.set(trainer.keys.grant("c"), grant.to_json())
 
