@@ -258,6 +258,7 @@ def test_limits_of_the_system_are_told_in_words(
         ("client --server 8.8.8.8:6379", "only servers on this machine"),
         ("client --server 127.0.0.1:6379", "--config-dir"),
         ("client --server redis://127.0.0.1:6379", "--config-dir"),
+        ("client --server rediss://127.0.0.1:6379", "--config-dir"),
         ("client --name 'two words'", "'two words' is no name"),
         ("client --num-envs 0", "--num-envs"),
         ("client --episodes -1", "--episodes"),

@@ -388,7 +388,8 @@ def _address(arguments: Arguments) -> Address:
     from soulsgui.config.layers import load_settings
     from soulsgui.runner.server.redis_server import read_or_make_password
 
-    host, colon, port = arguments.server.removeprefix("redis://").rpartition(":")  # as `status` says it
+    # As `status` says it; of our own server the file knows the certificate, too.
+    host, colon, port = re.sub("^rediss?://", "", arguments.server).rpartition(":")
     host = host.strip("[]")
     wrong = "" if is_loopback(host) else "only servers on this machine can be joined so."
     if not colon or not port.isdigit() or not 0 < int(port) < 65_536:

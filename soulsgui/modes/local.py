@@ -11,6 +11,7 @@ import multiprocessing
 import multiprocessing.connection
 import multiprocessing.util
 import os
+import pickle
 import signal
 import subprocess
 import threading
@@ -51,13 +52,14 @@ _CONTEXT = multiprocessing.get_context("spawn")  # as on Windows: nothing of the
 _HEALTHY_S = 60.0
 _LOOK_EVERY_S = 0.2
 _GRACE_S = 30.0
-_SERVER_START_S = 120.0
+_SERVER_START_S = 1800.0  # its process imports the program first, on a busy computer for minutes
 _MOST_FAILURES, _WITHIN_S = 5, 300.0
 _LOOK_AT_BEATS_EVERY_S = 1.0
 _TAIL_BYTES = 4096
 
 REDIS = "redis"
 _OWNER = "redis_owner.json"
+_INTERRUPTED = 130  # what a shell says of Ctrl+C
 
 
 @dataclass
@@ -204,11 +206,7 @@ class LocalProcesses:
             raise
         except Exception as error:  # whatever hinders a function or an argument from being sent
             ours.close()
-            raise UsageError(
-                f"{name} can't be started: {error}.",
-                "Give it a class, a function, or a functools.partial of one, at the top of a file "
-                "which can be imported: no lambda, nothing that was defined inside of a function.",
-            ) from error
+            raise _not_sendable(name, error) from error
         finally:
             theirs.close()
         child.process, child.pipe, child.began = process, ours, time.monotonic()
@@ -253,6 +251,28 @@ class LocalProcesses:
             minutes = f"{_WITHIN_S / 60:.0f} minutes"
             self._failure = f"{name} failed {_MOST_FAILURES} times in {minutes}: {why}"
             self._stop.set()
+
+
+def check_sendable(name: str, target: Callable[..., object]) -> None:
+    """Make sure that a function can be sent to a process.
+
+    Raises:
+        UsageError: It can't.
+    """
+    try:
+        pickle.dumps(target)
+    except RuntimeError:  # the locks of `multiprocessing`, which travel at the start of a process alone
+        pass
+    except Exception as error:
+        raise _not_sendable(name, error) from error
+
+
+def _not_sendable(name: str, error: Exception) -> UsageError:
+    return UsageError(
+        f"{name} can't be started: {error}.",
+        "Give it a class, a function, or a functools.partial of one, at the top of a file "
+        "which can be imported: no lambda, nothing that was defined inside of a function.",
+    )
 
 
 @contextlib.contextmanager
@@ -355,14 +375,20 @@ def start_server(processes: LocalProcesses, folder: Path) -> Address:
 
     Raises:
         ServiceError: It does not.
-        KeyboardInterrupt: The program was asked to stop meanwhile.
+        SystemExit: The program was asked to stop meanwhile.
     """
     address_file = Folders(folder, folder).server_address
     processes.start(REDIS, _serve_redis, folder)
     until = time.monotonic() + _SERVER_START_S
-    while time.monotonic() < until and not processes.restarts().get(REDIS):
+    while not processes.restarts().get(REDIS):
         if processes.stopping:
-            raise KeyboardInterrupt
+            raise SystemExit(_INTERRUPTED)
+        if time.monotonic() > until:
+            raise ServiceError(
+                f"The Redis server does not answer after {_SERVER_START_S / 60:.0f} minutes, though its "
+                f"process lives: {processes.last_words(REDIS)}",
+                "That process imports your program first: let main() import what takes long.",
+            )
         with contextlib.suppress(UsageError, *AWAY):
             address = Address.read(address_file)
             connection = connect(address)

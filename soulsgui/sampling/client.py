@@ -55,7 +55,7 @@ class ClientOptions:
         inference: Who has the policy: `local`, or (an inference) `server`.
         agreement: The file that says what the server may run here; None: anything.
         shows_game: With an agreement, whether the server may look at the game: its settings have no say.
-        making: The context that environments are made in.
+        making: The context that environments are made in; its argument is set when the client is to stop.
         make_policy: Makes the policy that a server describes.
     """
 
@@ -65,7 +65,7 @@ class ClientOptions:
     inference: str | None = None
     agreement: Path | None = None
     shows_game: bool = False
-    making: Callable[[], AbstractContextManager[None]] = nullcontext
+    making: Callable[[threading.Event], AbstractContextManager[object]] = nullcontext
     make_policy: Callable[[Mapping[str, Any]], Policy] = make_policy
 
 
@@ -134,8 +134,8 @@ def _run_linked(client: "Client", link: ClientLink) -> None:
         link.progress.error = error.message
         raise
     except Stopped:
-        link.farewell = "asked to stop while the server was away"
-        logger.info("stopped while the server was away")
+        link.farewell = "asked to stop while it waited"
+        logger.info("stopped while it waited for the server, or to make its environments")
     finally:
         link.close()
         if link.farewell or link.progress.env_steps:
@@ -273,7 +273,7 @@ class Client:
 
     def _environment(self, config: ServerConfig) -> Environment:
         options = self._options
-        with self._link.checked("environment"), options.making():
+        with self._link.checked("environment"), options.making(self._stop):
             # Whether its environments tell the same is seen at their first reset.
             masked = SpacesSpec.from_json(config.spaces).action.masked if config.spaces else None
             return Environment(config.settings, options.num_envs, self._on_hang, options.workers, masked)

@@ -157,6 +157,9 @@ def starting_deaf(platform: str = sys.platform) -> Iterator[None]:
     if platform == "win32":
         yield
         return
+    from multiprocessing import resource_tracker
+
+    resource_tracker.ensure_running()  # or the first process starts it meanwhile, which ends the blocking
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield

@@ -40,8 +40,11 @@ Entries = list[tuple[bytes, dict[bytes, bytes]]]
 
 def find_spaces(settings: Settings, run: RunFolder) -> SpacesSpec:
     """Read what the probe found, or make the environment here."""
-    if run.spaces.exists():
-        return _read_spaces(run.spaces)
+    return _read_spaces(run.spaces) if run.spaces.exists() else spaces_here(settings)
+
+
+def spaces_here(settings: Settings) -> SpacesSpec:
+    """Make the environment in this process, and return its spaces."""
     env = settings.env
     made = make_env(env.id, env.kwargs, env.wrappers)
     try:

@@ -129,6 +129,8 @@ def test_what_can_not_be_evaluated_is_said_in_words(made: RunFolder, capsys: Cap
 
     assert "has no checkpoint yet" in said()
     assert "There is no run 'nobody'" in said("nobody")
+    nothing = str(made.root / "nothing")
+    assert f"There is no checkpoint at {nothing}" in said(nothing).replace("\n", " ")
     write_checkpoint(made.checkpoint, balancing(4000))
     assert "has no checkpoint 'best_model'" in said("best")
     aside = made.root.parent.parent / "models"

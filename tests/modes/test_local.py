@@ -248,5 +248,5 @@ def test_a_server_is_not_waited_for_when_the_program_is_asked_to_stop(
     processes: LocalProcesses, stop: threading.Event, tmp_path: Path
 ) -> None:
     stop.set()
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(SystemExit):
         start_server(processes, tmp_path)

@@ -354,6 +354,22 @@ def test_a_process_leaves_the_terminal_of_its_program(
     assert ignored == [(signal.SIGINT, signal.SIG_IGN)]
 
 
+FIRST_OF_MULTIPROCESSING = """
+import signal
+from multiprocessing import resource_tracker
+from soulsgui.system import starting_deaf
+with starting_deaf():
+    resource_tracker.getfd()
+    print(signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, ()))
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="has no resource tracker")
+def test_the_first_process_of_multiprocessing_begins_as_deaf_as_others() -> None:
+    words = [sys.executable, "-c", FIRST_OF_MULTIPROCESSING]
+    assert subprocess.run(words, capture_output=True, text=True, check=True).stdout == "True\n"
+
+
 class Limits:
     """Stands for `resource`; no more than `takes` are given."""
 

@@ -6,28 +6,37 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import TracebackType
+from types import SimpleNamespace, TracebackType
 from typing import Any, Self
 
 import redis
 
 from soulsgui.config.layers import ConfigLike
+from soulsgui.config.schema import Settings
 from soulsgui.errors import UsageError
+from soulsgui.modes.agent_settings import env_settings
 from soulsgui.modes.asynchronous.config import ActorManagerConfig, SimpleStepProcessorConfig
 from soulsgui.modes.asynchronous.sync_model import OwnPolicy, SyncModel
-from soulsgui.modes.local import local_server
+from soulsgui.modes.local import check_sendable, local_server
 from soulsgui.sampling.client import ClientOptions, run_client
-from soulsgui.system import FileLock
+from soulsgui.system import FileLock, explained
 from soulsgui.wire.access import Address
-from soulsgui.wire.connection import AWAY, connect
+from soulsgui.wire.connection import AWAY, Stopped, connect
 from soulsgui.wire.keys import Keys
 from soulsgui.wire.messages.heartbeat import Heartbeat
 
 AgentConfig = Callable[[], SyncModel] | ConfigLike
 """What makes an agent of one's own, or the settings of one of the program's (`{"dqn": {...}}`)."""
 
+HOW_AGENTS_ARE_GIVEN = "Give settings such as {'dqn': {'gamma': 0.98}}, or the class of an agent of your own."
+
 _LOOK_EVERY_S = 0.5
 _GUARD_EVERY_S = 0.05
+
+
+def is_agent_config(given: object) -> bool:
+    """Whether an agent can be made of it."""
+    return callable(given) or isinstance(given, Settings | dict | SimpleNamespace)
 
 
 class InitGuard:
@@ -35,18 +44,31 @@ class InitGuard:
 
     Args:
         path: A file that all processes know; it is made.
+
+    Raises:
+        UsageError: It can't be made there.
     """
 
     def __init__(self, path: Path | str) -> None:
         self._path = Path(path)
-        self._path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            self._path.open("ab").close()
+        except OSError as error:
+            what, remedy = explained(error)
+            raise UsageError(f"The InitGuard has no file: {what}", remedy) from error
 
     @contextmanager
-    def __call__(self) -> Iterator[None]:
-        """Wait until no other process makes environments; the next one waits for the end of the block."""
-        lock = FileLock(self._path)
+    def __call__(self, stop: threading.Event | None = None) -> Iterator[None]:
+        """Wait until no other process makes environments; the next one waits for the end of the block.
+
+        Raises:
+            Stopped: `stop` was set meanwhile.
+        """
+        lock, stop = FileLock(self._path), stop or threading.Event()
         while not lock.acquire():
-            time.sleep(_GUARD_EVERY_S)
+            if stop.wait(_GUARD_EVERY_S):
+                raise Stopped
         try:
             yield
         finally:
@@ -81,6 +103,9 @@ class ActorManager:
         env_config: What they play: an id, or the settings below `env`; one environment each, unless
             `num_envs` says more.
         step_proc_config: How steps become transitions.
+
+    Raises:
+        UsageError: There are no agents, or what was given is none; or `env_config` is no environment.
     """
 
     def __init__(
@@ -92,12 +117,15 @@ class ActorManager:
     ) -> None:
         if not agent_configs:
             raise UsageError("There are no agent_configs: each makes an actor.")
+        for number, one in enumerate(agent_configs):
+            if not is_agent_config(one):
+                raise UsageError(f"agent_configs[{number}] is {one!r}.", HOW_AGENTS_ARE_GIVEN)
         self.config, self.step_proc_config = config, step_proc_config
-        env = {"id": env_config} if isinstance(env_config, str) else dict(env_config)
-        self.env = {"num_envs": 1} | env
+        self.env = {"num_envs": 1} | env_settings(env_config)
         self.agent_configs = {f"actor-{number}": one for number, one in enumerate(agent_configs)}
         self.stop = threading.Event()
         self._opened: ExitStack | None = None
+        self._counted: Mapping[str, int] = {}  # environment steps by actor, once they run
 
     @classmethod
     def build(
@@ -119,6 +147,9 @@ class ActorManager:
         """
         if self._opened is not None:
             raise UsageError("These actors were started before: build others.")
+        for name, config in self.agent_configs.items():
+            if callable(config):
+                check_sendable(name, config)
         self._opened = opened = ExitStack()
         try:
             self.folder, self.processes, self.address = opened.enter_context(local_server(self.stop))
@@ -142,10 +173,10 @@ class ActorManager:
         """End actors and server; return what each actor did.
 
         Raises:
-            UsageError: They were never started.
+            UsageError: They were never started, or could not be.
         """
-        if self._opened is None:
-            raise UsageError("The actors do not run: call run first.")
+        if self._opened is None or not self._counted:
+            raise UsageError("The actors do not run: call run first; where it failed, build others.")
         self.processes.stop(*self.agent_configs)
         duration = time.monotonic() - self._began
         self._opened.close()

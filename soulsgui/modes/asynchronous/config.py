@@ -35,7 +35,7 @@ class YamlConfig(BaseModel):
         if found["type"] != "extra_forbidden":
             return f"{name} {reason_of(found)}"
         meant = nearest(name, cls.model_fields)
-        return f"{name} is not one of its fields{f', did you mean {meant}?' if meant else ''}"
+        return f"{name} is not one of its fields{f' (did you mean {meant}?)' if meant else ''}"
 
     @classmethod
     def load(cls, path: Path | str) -> Self:

@@ -1,10 +1,14 @@
 """The asynchronous trainer: an ordinary off-policy node whose intervals are counted in updates."""
 
+import math
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any, Self
 
 from gymnasium.spaces import Box
@@ -15,8 +19,14 @@ from soulsgui.config.schema import Settings, flatten
 from soulsgui.config.sections.run import EnvSettings
 from soulsgui.environments.make import Env, longest_episode, make_env
 from soulsgui.errors import UsageError
-from soulsgui.modes.agent_settings import NO_GOAL, dqn_unless_named
-from soulsgui.modes.asynchronous.actors import ActorManager, AgentConfig, InitGuard
+from soulsgui.modes.agent_settings import NO_GOAL, dqn_unless_named, env_settings, try_agent
+from soulsgui.modes.asynchronous.actors import (
+    HOW_AGENTS_ARE_GIVEN,
+    ActorManager,
+    AgentConfig,
+    InitGuard,
+    is_agent_config,
+)
 from soulsgui.modes.asynchronous.config import AsyncTrainerConfig, ReplayBufferConfig
 from soulsgui.modes.asynchronous.own_agent import OwnAlgorithm
 from soulsgui.modes.asynchronous.recorder import OPT_STEPS, RecordWriter
@@ -24,11 +34,16 @@ from soulsgui.modes.asynchronous.sync_model import OwnPolicy, SyncModel
 from soulsgui.modes.evaluate import Evaluation, evaluate
 from soulsgui.policies.exploration import Moment
 from soulsgui.policies.policy import Policy, make_policy
+from soulsgui.system import explained
 from soulsgui.training.attempt import TrainingRun
 from soulsgui.training.intake.sessions import Exploration
 from soulsgui.training.learners.replay import DeepQ, OffPolicy, ReplayLearner, SoftActorCritic
 from soulsgui.training.trainer import TrainingNode
 from soulsgui.wire.access import Address
+from soulsgui.wire.connection import Stopped
+
+Guard = Callable[[], AbstractContextManager[None]]
+"""The context that environments are made in: an `InitGuard`."""
 
 _BEST, _LAST = "best", "last"
 _RATE = "dqn.epsilon"
@@ -40,14 +55,23 @@ class Evaluator:
     Args:
         env_config: The environment: an id, or the settings below `env`.
         seed: Of the first episode; each next one has the next number.
-        n_episodes: How many.
+        n_episodes: How many, at least one.
+
+    Raises:
+        UsageError: One of these can't be.
+        ConfigError: A setting is mistaken.
     """
 
     def __init__(self, env_config: str | Mapping[str, Any], seed: int, n_episodes: int) -> None:
-        given = {"id": env_config} if isinstance(env_config, str) else dict(env_config)
+        given = env_settings(env_config)
         self._settings, self._seed, self._episodes = as_settings({"env": given}), seed, n_episodes
+        for name, value, least in (("seed", seed, 0), ("n_episodes", n_episodes, 1)):
+            if type(value) is not int or value < least:
+                raise UsageError(
+                    f"{name} of the Evaluator is {value!r}.", f"Give a whole number from {least} on."
+                )
 
-    def evaluate(self, policy: Policy, guard_init_env: InitGuard) -> Evaluation:
+    def evaluate(self, policy: Policy, guard_init_env: Guard) -> Evaluation:
         """Play them; environments are made one process at a time.
 
         Raises:
@@ -59,7 +83,7 @@ class Evaluator:
         return evaluate(policy, make, self._episodes, self._seed, max_steps=longest)
 
 
-def _make_guarded(guard: InitGuard, env: EnvSettings) -> Env:
+def _make_guarded(guard: Guard, env: EnvSettings) -> Env:
     with guard():
         return make_env(env.id, env.kwargs, env.wrappers)
 
@@ -102,6 +126,8 @@ class AsyncTrainer:
     Raises:
         ConfigError: A setting is mistaken.
         UsageError: Two of these don't go together.
+        EnvironmentCheckError: The environment can't be made here, or the agent can't choose its actions.
+        HardwareError: There is not what the settings ask for (`learner.device`).
     """
 
     def __init__(
@@ -120,6 +146,8 @@ class AsyncTrainer:
                 f"{config.warmup_period}.",
                 "Choose a larger capacity, or a shorter warmup_period.",
             )
+        if not is_agent_config(agent_config):
+            raise UsageError(f"agent_config is {agent_config!r}.", HOW_AGENTS_ARE_GIVEN)
         given = {callable(one) for one in (agent_config, *actors.agent_configs.values())}
         if len(given) > 1:
             raise UsageError(
@@ -135,6 +163,8 @@ class AsyncTrainer:
         chosen = as_settings(base, NO_GOAL | {"env": actors.env})
         self._settings = self._composed(base, chosen, replay_buffer_config)
         self._rates = _own_rates(actors.agent_configs, chosen)
+        if self._make_own is None:
+            try_agent(self._settings, ("dqn", "sac"))
 
     @classmethod
     def build(
@@ -177,6 +207,11 @@ class AsyncTrainer:
         )
         if settings.determinism == "lockstep":
             raise UsageError("determinism: lockstep has one client in turn; actors play at once.")
+        if settings.inference == "server":
+            raise UsageError(
+                "inference: server takes the policy from the actors; here each has one of its own.",
+                "Leave it out, or train by soulsgui.training.seed.Trainer.",
+            )
         return settings
 
     def train(
@@ -184,8 +219,10 @@ class AsyncTrainer:
     ) -> AsyncTrainStat:
         """Train until `max_opts`, or until Ctrl+C; call it once, while the actors run.
 
+        What the recorder or the evaluator raises leaves it, too, once what was learned is saved as `last`.
+
         Raises:
-            UsageError: The actors don't run, or were asked to stop.
+            UsageError: The actors don't run, or were asked to stop; or nothing can be saved in `model_dir`.
             ServiceError: An actor failed again and again, or the training diverged.
             EvaluationError: The environment failed in an evaluation.
             CheckpointError: A model could not be saved.
@@ -196,21 +233,39 @@ class AsyncTrainer:
                 "The actors do not run.", "Call their run first, and build others for each training."
             )
         try:
+            _check_writable(self._config.model_dir)
             run = RunFolder(actors.folder / "run")
-            with guard_init_env():
+            with guard_init_env(actors.stop):
                 own = make() if make is not None else None
                 node = _IntervalNode(
                     self._settings, run, actors.address, actors.stop, own, self._rates, self._n_step
                 )
             to_play = OwnPolicy(make()) if make is not None else make_policy(node.agent.policy_spec())
-            training = _Training(self._config, node, recorder, evaluator, guard_init_env, to_play)
+            guard = partial(guard_init_env, actors.stop)
+            training = _Training(self._config, node, recorder, evaluator, guard, to_play)
             node.learner.call_at(training.next_interval, training.at)
             node.run()
-            actors.processes.check()
             training.save(_LAST)
+            actors.processes.check()
+            if training.failure is not None:
+                raise training.failure
             return training.stat()
+        except Stopped:  # before the first update
+            return AsyncTrainStat(0.0, 0.0, 0.0, 0, None, stopped=True)
         finally:
             recorder.close()
+
+
+def _check_writable(folder: Path | None) -> None:
+    if folder is None:
+        return
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        what, remedy = explained(error)
+        raise UsageError(f"Nothing can be saved in model_dir: {what}", remedy) from error
 
 
 def _algorithm_for(env: Mapping[str, Any]) -> str:
@@ -232,11 +287,12 @@ class _Training:
         node: "_IntervalNode",
         recorder: RecordWriter,
         evaluator: Evaluator,
-        guard: InitGuard,
+        guard: Guard,
         policy: Policy,
     ) -> None:
         self._config, self._node, self._recorder = config, node, recorder
         self._evaluate = partial(evaluator.evaluate, guard_init_env=guard)
+        self.failure: Exception | None = None  # of recorder or evaluator, whatever they raise
         self._policy = policy
         self._best: float | None = None
         self._first = node.agent.updates
@@ -255,15 +311,27 @@ class _Training:
         """Do what is due after so many updates."""
         config, learner = self._config, self._node.learner
         record: dict[str, float] = {}
+        if updates % config.sync_interval == 0 or updates == config.max_opts:
+            learner.publish_next(now)
+        if updates % config.record_agent_info_interval == 0:
+            learner.tell_row(now)
+            record |= learner.newest_figures
+        try:
+            self._tell_and_save(updates, now, record)
+        except Stopped:
+            pass
+        except Exception as error:  # an OSError would pass for an absence of the server
+            self.failure = error
+            self._node.shutdown()
+        if updates >= config.max_opts:
+            self._node.shutdown()
+
+    def _tell_and_save(self, updates: int, now: float, record: dict[str, float]) -> None:
+        config = self._config
 
         def due(interval: int) -> bool:
             return updates % interval == 0
 
-        if due(config.sync_interval) or updates == config.max_opts:
-            learner.publish_next(now)
-        if due(config.record_agent_info_interval):
-            learner.tell_row(now)
-            record |= learner.newest_figures
         if due(config.record_compute_cost_interval):
             record |= self._cost(updates, now)
         if due(config.eval_interval):
@@ -274,8 +342,6 @@ class _Training:
             self._recorder.flush()
         if due(config.save_interval):
             self.save(str(updates))
-        if updates >= config.max_opts:
-            self._node.shutdown()
 
     def _cost(self, updates: int, now: float) -> dict[str, float]:
         before, samples = self._noted, self._node.training.env_steps
@@ -292,7 +358,7 @@ class _Training:
     def _evaluated(self) -> float:
         self._policy.load(self._node.learner.weights(published=False))
         found = self._evaluate(self._policy).mean_return
-        if self._best is None or found > self._best:
+        if found > (-math.inf if self._best is None else self._best):  # NaN is no best one
             self._best = found
             self.save(_BEST, kind="best", score=found)
         return found

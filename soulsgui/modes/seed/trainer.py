@@ -4,16 +4,20 @@ import threading
 import time
 from collections.abc import Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, Literal, cast
+from typing import Annotated, Any, Literal, cast
 
+from pydantic import ConfigDict, Field, field_validator
+
+from soulsgui.config.errors import ConfigError
 from soulsgui.config.layers import ConfigLike, as_settings
 from soulsgui.config.paths import RunFolder
 from soulsgui.config.schema import Settings
 from soulsgui.errors import UsageError
-from soulsgui.modes.agent_settings import NO_GOAL, dqn_unless_named
+from soulsgui.modes.agent_settings import NO_GOAL, dqn_unless_named, env_settings, try_agent
+from soulsgui.modes.asynchronous.config import YamlConfig
 from soulsgui.modes.local import local_server
 from soulsgui.modes.seed.actor import Actor
 from soulsgui.modes.seed.inference_server import run_inference_server
@@ -31,8 +35,7 @@ Environment = str | Mapping[str, Any]
 """A Gymnasium id, or the settings below `env` (`{"id": ..., "kwargs": ..., "wrappers": ...}`)."""
 
 
-@dataclass
-class Config:
+class Config(YamlConfig):
     """How a `Trainer` trains.
 
     Attributes:
@@ -50,12 +53,17 @@ class Config:
         inference_device: Where networks that need torch are computed (`central.inference_device`).
         minimum_buffer_size: Transitions before the first update.
         max_train_frequency: Updates a second, at most; -1: no limit.
+
+    Raises:
+        UsageError: A field is mistaken; the bounds of those that are settings a `Trainer` checks.
     """
+
+    model_config = ConfigDict(strict=True, allow_inf_nan=False)
 
     max_environment_steps: int = -1
     n_step: int = 3
     epsilon: float | Literal["ladder"] = 0.1
-    actor_processes: int = 1
+    actor_processes: Annotated[int, Field(ge=1)] = 1
     actor_threads: int = 4
     inference_servers: int = 1
     broadcast_period: float = 2.5
@@ -65,23 +73,31 @@ class Config:
     minimum_buffer_size: int = 1000
     max_train_frequency: float = -1.0
 
+    @field_validator("epsilon", mode="before")
+    @classmethod
+    def _rate_or_ladder(cls, value: object) -> object:
+        if value != "ladder" and not (type(value) in (int, float) and 0 <= value <= 1):
+            raise ValueError("should be a number from 0 to 1, or ladder")
+        return value
+
+    @field_validator("max_environment_steps", "max_train_frequency")
+    @classmethod
+    def _above_zero_or_no_limit(cls, value: float) -> float:
+        if value != -1 and value <= 0:
+            raise ValueError("should be above 0, or -1 for no limit")
+        return value
+
     def overrides(self, environment: Environment) -> dict[str, Any]:
         """Return the settings that these and an environment stand for, by their keys."""
-        env: dict[str, Any] = {"id": environment} if isinstance(environment, str) else dict(environment)
-        if self.max_environment_steps >= 0:
-            env["kwargs"] = {**env.get("kwargs", {}), "max_episode_steps": self.max_environment_steps}
+        env = env_settings(environment)
+        kwargs = env.get("kwargs", {})
+        if self.max_environment_steps >= 0 and isinstance(kwargs, Mapping):
+            env["kwargs"] = {**kwargs, "max_episode_steps": self.max_environment_steps}
         ladder = self.epsilon == "ladder"
         return {
             **{f"env.{name}": value for name, value in env.items()},
-            "env.num_envs": self.actor_threads,
             "inference": "server",
-            "central.inference_servers": self.inference_servers,
-            "central.inference_batchsize": self.inference_batchsize,
-            "central.inference_delay": self.inference_delay,
-            "central.inference_device": self.inference_device,
-            "central.broadcast_period": self.broadcast_period,
-            "dqn.n_step": self.n_step,
-            "dqn.learning_starts": self.minimum_buffer_size,
+            **{key: getattr(self, field) for key, field in _SAME.items()},
             **({"dqn.exploration": "ladder"} if ladder else {}),
             "dqn.epsilon": _LADDER_EPSILON if ladder else self.epsilon,
             "learner.max_updates_per_s": self.max_train_frequency if self.max_train_frequency >= 0 else None,
@@ -89,6 +105,17 @@ class Config:
 
 
 _LADDER_EPSILON = 0.4  # as in arXiv 1803.00933
+_SAME = {
+    "env.num_envs": "actor_threads",
+    "central.inference_servers": "inference_servers",
+    "central.inference_batchsize": "inference_batchsize",
+    "central.inference_delay": "inference_delay",
+    "central.inference_device": "inference_device",
+    "central.broadcast_period": "broadcast_period",
+    "dqn.n_step": "n_step",
+    "dqn.learning_starts": "minimum_buffer_size",
+}
+"""Settings, each with the field that it is."""
 
 
 @dataclass(frozen=True)
@@ -121,8 +148,9 @@ class Trainer:
 
     Raises:
         ConfigError: A setting is mistaken.
-        UsageError: The agent is not of the DQN family, or a field of `config` can't be.
-        EnvironmentCheckError: The environment can't be made.
+        UsageError: The agent is not of the DQN family, or was made for something else.
+        EnvironmentCheckError: The environment can't be made here, or the agent can't choose its actions.
+        HardwareError: There is not what the settings ask for (`learner.device`).
     """
 
     address: Address
@@ -147,17 +175,20 @@ class Trainer:
                 f"The settings are of {algorithm}; this trainer has agents of the DQN family alone.",
                 "Name none, or dqn.",
             )
-        if config.actor_processes < 1:
-            raise UsageError(f"actor_processes is {config.actor_processes}: one is needed at least.")
-        for name in ("max_environment_steps", "max_train_frequency"):
-            if (most := getattr(config, name)) != -1 and most <= 0:
-                raise UsageError(f"{name} is {most}.", "Give a number above 0, or -1 for no limit.")
         if given is not None and given.parts.kind == "recurrent" and given.parts.n_step != config.n_step:
             raise UsageError(
                 f"This agent was made for dqn.n_step {given.parts.n_step}; n_step is {config.n_step}.",
                 f"Say n_step={given.parts.n_step}, or make the agent with another dqn.n_step.",
             )
-        self._settings = as_settings(base, {"algorithm": "dqn"} | NO_GOAL | config.overrides(environment))
+        overrides = {"algorithm": "dqn"} | NO_GOAL | config.overrides(environment)
+        try:
+            self._settings = as_settings(base, overrides)
+        except ConfigError as error:  # by the names that were written
+            named = [replace(one, key=_SAME.get(one.key, one.key)) for one in error.problems]
+            raise ConfigError(named) from None
+        spaces = try_agent(self._settings, ("dqn",))
+        if given is not None and given.spaces != spaces:
+            raise UsageError(f"The agent was made for other spaces than {self._settings.env.id} has.")
         self._config, self._run_dir = config, run_dir
         self._stop = threading.Event()
         self.agent = given
@@ -174,16 +205,17 @@ class Trainer:
         Called again, it goes on with the agent as it is and an empty replay memory.
 
         Raises:
+            UsageError: The duration is no number of seconds.
             ServiceError: A process failed again and again, or the training diverged.
         """
+        if not duration >= 0:  # NaN, too
+            raise UsageError(f"The duration is {duration}.", "Give a number of seconds; inf: until `stop`.")
         config, servers = self._config, self._config.inference_servers
         with ExitStack() as opened:
             opened.callback(self._stop.clear)
             folder, processes, address = opened.enter_context(local_server(self._stop))
             self.address, run = address, RunFolder(self._run_dir or folder / "runs" / "seed")
             node = _SeedNode(self.agent, self._settings, run, address, self._stop)
-            if node.agent.spaces != node.training.spaces:
-                raise UsageError(f"The agent was made for other spaces than {self._settings.env.id} has.")
             self.agent = node.agent
             before = node.agent.updates
             for name in map(inference_server, range(1, servers + 1)):
@@ -220,8 +252,10 @@ class _Clock:
         while self._learner.began is None:
             if self._over.wait(_LOOK_EVERY_S):
                 return
-        if not self._over.wait(self._duration - self.seconds):
-            self._stop.set()
+        while (left := self._duration - self.seconds) > 0:
+            if self._over.wait(min(left, threading.TIMEOUT_MAX)):
+                return
+        self._stop.set()
 
     def close(self) -> None:
         """End."""

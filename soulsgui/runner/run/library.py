@@ -246,6 +246,10 @@ def find_checkpoint(library: Library, name: str) -> Path:
             f"Name one of them: {printable(str(path / inside[-1]))}",
         )
     run, slash, checkpoint = name.partition("/")
+    if path.is_absolute() or run in (".", ".."):
+        raise CheckpointError(
+            f"There is no checkpoint at {printable(name)}.", "See which there are: soulsgui checkpoints list"
+        )
     if name == control.BEST or run in _FOLDERS:
         run, slash, checkpoint = LATEST, "/", name
     folder = library.find(run)

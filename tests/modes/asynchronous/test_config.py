@@ -47,7 +47,7 @@ def test_files_hold_what_was_saved(tmp_path: Path) -> None:
     [
         (
             "max_opts: 0\nsync_intervall: 3",
-            "max_opts should be .*; sync_intervall is not one of its fields, did you mean sync_interval",
+            "max_opts should be .*; sync_intervall is not one of its fields .did you mean sync_interval..\\.",
         ),
         ("max_opts: [", "can't be read"),
         ("- 3", "should hold fields"),

@@ -3,6 +3,7 @@
 import os
 import signal
 import sys
+import threading
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -13,7 +14,7 @@ from typing import Any, cast
 import psutil
 import pytest
 
-from soulsgui.errors import ServiceError, UsageError
+from soulsgui.errors import EnvironmentCheckError, ServiceError, UsageError
 from soulsgui.modes.asynchronous.config import PerConfig
 from soulsgui.modes.evaluate import Evaluation
 from soulsgui.modes.local import REDIS
@@ -22,7 +23,7 @@ from soulsgui.sampling import ActorManager, ActorManagerConfig, InitGuard, Simpl
 from soulsgui.training import AsyncTrainer, AsyncTrainerConfig, Evaluator, ReplayBufferConfig
 from soulsgui.training.checkpoint import read_checkpoint
 from soulsgui.training.threads import numpy_threads
-from soulsgui.wire.connection import connect
+from soulsgui.wire.connection import Stopped, connect
 from tests.faults.waiting import until
 from tests.modes.asynchronous.agents import Broken, Counting
 
@@ -225,17 +226,54 @@ SCHEDULE = {"schedule": "linear", "from": 0.5, "to": 0.0, "over": 1000}
         ({"dqn.gamma": 0.9}, {"dqn.gamma": 0.8, "env.id": "Acrobot-v1"}, {}, r"trainer: dqn\.gamma, env\.id"),
         ({}, {"preset": "cartpole_async"}, {}, r"clients\.local"),
         ({"determinism": "lockstep", "clients.local": 1}, {}, {}, "lockstep"),
+        ({"inference": "server"}, {}, {}, "inference: server"),
+        ({"preset": "cartpole_seed"}, {}, {}, "inference: server"),
+        (None, {}, {}, "agent_config is None"),
+        ({}, "ab", {}, r"agent_configs\[0\] is 'ab'"),
+        ({}, None, {}, r"agent_configs\[0\] is None"),
         ({}, {}, {"warmup": 20_000}, "warmup_period"),
     ],
 )
 def test_what_does_not_go_together_is_refused(agent: Any, actor: Any, more: Any, words: str) -> None:
-    actors = ActorManager.build(
-        ActorManagerConfig(), [actor], "CartPole-v1", SimpleStepProcessorConfig(n_step=more.get("n_step", 1))
-    )
     buffer = ReplayBufferConfig(per_config=PerConfig() if "per" in more else None)
     config = AsyncTrainerConfig(warmup_period=more.get("warmup", 10))
-    with pytest.raises(UsageError, match=words):
+    step_proc_config = SimpleStepProcessorConfig(n_step=more.get("n_step", 1))
+
+    def build() -> None:
+        actors = ActorManager.build(ActorManagerConfig(), [actor], "CartPole-v1", step_proc_config)
         AsyncTrainer.build(config, agent, buffer, actors)
+
+    with pytest.raises(UsageError, match=words):
+        build()
+
+
+@pytest.mark.parametrize(
+    ("agent", "env", "words"),
+    [
+        ({}, "Nowhere-v0", "There is no environment 'Nowhere-v0'"),
+        ({}, "Pendulum-v1", "dqn can't choose .*\nSet algorithm: sac$"),
+        ({"algorithm": "sac"}, "CartPole-v1", "sac can't choose .*\nSet algorithm: dqn$"),
+    ],
+)
+def test_an_environment_that_can_not_be_learned_is_told_at_once(agent: Any, env: str, words: str) -> None:
+    with pytest.raises(EnvironmentCheckError, match=words):
+        AsyncTrainer.build(AsyncTrainerConfig(), agent, ReplayBufferConfig(), managed({}, env=env))
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: Evaluator("CartPole-v1", 0, 0), "n_episodes of the Evaluator is 0"),
+        (lambda: Evaluator("CartPole-v1", 0, cast(Any, 2.5)), r"n_episodes of the Evaluator is 2\.5"),
+        (lambda: Evaluator("CartPole-v1", -1, 3), "seed of the Evaluator is -1"),
+        (lambda: Evaluator(cast(Any, None), 0, 3), "environment is None"),
+        (lambda: managed({}, env=5), "environment is 5"),
+        (lambda: InitGuard(Path(__file__).parent), "InitGuard has no file"),
+    ],
+)
+def test_what_can_not_be_used_is_told_at_once(make: Any, words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        make()
 
 
 @pytest.mark.processes
@@ -255,13 +293,66 @@ def test_things_in_another_order_are_told(tmp_path: Path) -> None:
         trainer.train(Records(), cast(Evaluator, Scripted()), guard)
 
 
-@pytest.mark.processes
-def test_an_agent_that_can_not_travel_is_told_and_everything_ends(tmp_path: Path) -> None:
+def test_an_agent_that_can_not_travel_is_told_before_anything_starts(tmp_path: Path) -> None:
     actors = managed(lambda: Counting())
     with pytest.raises(UsageError, match=r"actor-0 can't be started: .*lambda"):
         actors.run(InitGuard(tmp_path / "guard"))
+    with pytest.raises(UsageError, match="do not run"):
+        actors.stop_and_join()
+
+
+def test_a_server_that_does_not_start_is_told_and_nobody_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("soulsgui.modes.local._SERVER_START_S", -1.0)
+    actors = managed(Counting)
+    with pytest.raises(ServiceError, match=r"does not answer after .* process lives"):
+        actors.run(InitGuard(tmp_path / "guard"))
+    with pytest.raises(UsageError, match="do not run"):
+        actors.stop_and_join()
     with pytest.raises(UsageError, match="before"):
         actors.run(InitGuard(tmp_path / "guard"))
+
+
+def test_a_guard_is_not_waited_for_when_the_program_is_asked_to_stop(tmp_path: Path) -> None:
+    guard, stop = InitGuard(tmp_path / "guard"), threading.Event()
+    stop.set()
+    with guard(), pytest.raises(Stopped), guard(stop):
+        pass
+
+
+class Failing(Records):
+    """A recorder whose disk is full from the third update on."""
+
+    def write(self, record: Mapping[str, float]) -> None:
+        if record["opt_steps"] >= 3:
+            raise OSError(28, "No space left on device")
+
+
+@pytest.mark.processes
+def test_what_was_learned_is_saved_whatever_recorder_and_evaluator_do(tmp_path: Path) -> None:
+    guard, taken = InitGuard(tmp_path / "guard"), tmp_path / "taken"
+    taken.touch()
+    config = AsyncTrainerConfig(
+        max_opts=5,
+        model_dir=tmp_path / "new",
+        record_agent_info_interval=1,
+        eval_interval=2,
+        warmup_period=20,
+    )
+    with managed(Counting) as actors:
+        trainer = AsyncTrainer.build(config, Counting, ReplayBufferConfig(), actors)
+        unsaved = AsyncTrainer.build(
+            config.model_copy(update={"model_dir": taken}), Counting, ReplayBufferConfig(), actors
+        )
+        actors.run(guard)
+        with pytest.raises(UsageError, match="model_dir"):
+            unsaved.train(Records(), cast(Evaluator, Scripted()), guard)
+        with pytest.raises(OSError, match="No space left"):
+            trainer.train(Failing(), cast(Evaluator, Scripted(float("nan"))), guard)
+    saved = {one.name for one in (tmp_path / "new").iterdir()}
+    assert saved == {"last"}, "a mean that is no number is not the best one"
+    assert read_checkpoint(tmp_path / "new" / "last").weights["opts"][0] == 3
 
 
 def test_an_evaluator_plays_the_episodes_of_its_seeds(tmp_path: Path) -> None:

@@ -1,7 +1,10 @@
 """Central inference from a Python program."""
 
+import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import gymnasium
@@ -12,7 +15,8 @@ import pytest
 from soulsgui.config.errors import ConfigError
 from soulsgui.config.layers import as_settings
 from soulsgui.environments.spaces import SpacesSpec
-from soulsgui.errors import UsageError
+from soulsgui.errors import EnvironmentCheckError, HardwareError, UsageError
+from soulsgui.modes.seed.trainer import _Clock
 from soulsgui.rl.agents.dqn import DQNAgent
 from soulsgui.training.seed import Config, Trainer
 from tests.faults.waiting import until
@@ -58,18 +62,68 @@ def test_settings_of_the_environment_a_limit_of_steps_and_a_ladder() -> None:
 @pytest.mark.parametrize(
     ("config", "error", "words"),
     [
-        (Config(actor_processes=0), UsageError, "actor_processes"),
-        (Config(actor_processes=-1), UsageError, "actor_processes is -1"),
-        (Config(max_environment_steps=0), UsageError, "max_environment_steps"),
-        (Config(max_environment_steps=-7), UsageError, "max_environment_steps is -7"),
-        (Config(max_train_frequency=-0.5), UsageError, "max_train_frequency"),
-        (Config(n_step=0), ConfigError, r"dqn\.n_step"),
-        (Config(inference_delay=-1), ConfigError, r"central\.inference_delay"),
+        ({"actor_processes": 0}, UsageError, "actor_processes"),
+        ({"actor_processes": 1.5}, UsageError, "actor_processes should be a whole number"),
+        ({"actor_processes": "2"}, UsageError, "actor_processes"),
+        ({"actor_process": 2}, UsageError, r"actor_process is .* .did you mean actor_processes\?.\.$"),
+        ({"max_environment_steps": 0}, UsageError, "max_environment_steps"),
+        ({"max_environment_steps": -7}, UsageError, "max_environment_steps"),
+        ({"max_environment_steps": 2.5}, UsageError, "max_environment_steps"),
+        ({"max_train_frequency": -0.5}, UsageError, "max_train_frequency"),
+        ({"max_train_frequency": float("nan")}, UsageError, "max_train_frequency"),
+        ({"epsilon": "lader"}, UsageError, "epsilon should be a number from 0 to 1, or ladder"),
+        ({"epsilon": 1.5}, UsageError, "epsilon"),
+        ({"broadcast_period": "now"}, UsageError, "broadcast_period"),
+        ({"n_step": 0}, ConfigError, r": n_step = 0"),
+        ({"inference_delay": -1}, ConfigError, r": inference_delay = -1"),
+        ({"inference_servers": 65}, ConfigError, r": inference_servers = 65"),
+        ({"inference_device": "gpu"}, ConfigError, r": inference_device = 'gpu'"),
     ],
 )
-def test_mistakes_are_told_before_anything_starts(config: Config, error: type[Exception], words: str) -> None:
+def test_mistakes_are_told_before_anything_starts(
+    config: dict[str, Any], error: type[Exception], words: str
+) -> None:
     with pytest.raises(error, match=words):
-        Trainer({}, config, ENV)
+        Trainer({}, Config(**config), ENV)
+
+
+@pytest.mark.parametrize(
+    ("agent", "environment", "error", "words"),
+    [
+        ({}, None, UsageError, "environment is None"),
+        ({}, 5, UsageError, "environment is 5"),
+        ({}, {"id": ENV, "kwargs": None}, ConfigError, "env.kwargs"),
+        ({}, "Nowhere-v0", EnvironmentCheckError, "There is no environment 'Nowhere-v0'"),
+        ({}, "Pendulum-v1", EnvironmentCheckError, "dqn can't choose .*\nChoose another environment"),
+        ({"learner.device": "cuda"}, ENV, HardwareError, "no GPU"),
+    ],
+)
+def test_an_environment_that_can_not_be_learned_is_told_before_anything_starts(
+    agent: dict[str, Any],
+    environment: Any,
+    error: type[Exception],
+    words: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 0)
+    with pytest.raises(error, match=words):
+        Trainer(agent, Config(max_environment_steps=9), environment)
+
+
+@pytest.mark.parametrize("duration", [float("nan"), -1.0])
+def test_what_is_no_duration_is_told(duration: float) -> None:
+    with pytest.raises(UsageError, match=f"The duration is {duration}"):
+        Trainer({}, Config(), ENV).start(duration)
+
+
+@pytest.mark.parametrize("duration", [float("inf"), 1e10])
+def test_a_training_may_last_as_long_as_one_likes(duration: float) -> None:
+    learner, stop = cast(Any, SimpleNamespace(began=time.monotonic())), threading.Event()
+    clock = _Clock(learner, duration, stop)
+    clock._thread.join(0.1)
+    assert clock._thread.is_alive()
+    clock.close()
+    assert not stop.is_set()
 
 
 @pytest.mark.parametrize("named", [{"algorithm": "sac"}, {"algorithm": "ppo"}, {"preset": "pendulum_sac"}])
@@ -94,10 +148,9 @@ def test_a_recurrent_agent_has_its_own_windows() -> None:
     assert Trainer(made("r2d2"), Config(n_step=5), ENV)._settings.dqn.n_step == 5
 
 
-@pytest.mark.processes
-def test_an_agent_of_other_spaces_is_told_and_everything_ends() -> None:
+def test_an_agent_of_other_spaces_is_told() -> None:
     with pytest.raises(UsageError, match="other spaces than Acrobot-v1"):
-        Trainer(made("rainbow"), Config(), "Acrobot-v1").start(60.0)
+        Trainer(made("rainbow"), Config(), "Acrobot-v1")
 
 
 @pytest.mark.processes
@@ -107,7 +160,7 @@ def test_a_given_agent_is_trained_where_it_is_and_nothing_is_left(tmp_path: Path
     config = Config(minimum_buffer_size=100, max_train_frequency=20, max_environment_steps=9)
     trainer = Trainer(agent, config, ENV, run_dir=tmp_path / "run")
     with ThreadPoolExecutor() as training:
-        ended = training.submit(trainer.start, 600.0)
+        ended = training.submit(trainer.start, float("inf"))
         until(lambda: agent.updates > 20 or ended.done(), "updates")
         trainer.stop()
         stats = ended.result()
