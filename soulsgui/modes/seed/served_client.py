@@ -44,6 +44,7 @@ class ServedClient:
         self.num_envs, self.first_env = num_envs, 0
         self.unroll, self.number, self.answer = "", -1, b""
         self.due = 0.0
+        self.spent_s = 0.0  # that its last request has cost the inference server
         self.memory = Remembered(memory)
         self.memory.begin(num_envs)
         self._recorder = SegmentRecorder(num_envs, spaces, longest, self.memory.shapes)

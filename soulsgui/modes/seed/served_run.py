@@ -46,6 +46,7 @@ _LOOK_EVERY_S = 1.0
 _WAIT_S = 0.1
 _LEAST_WAIT_S = 0.001
 _EXPIRY_S = 60
+_LONG_S = 0.01  # what takes no longer holds nobody up
 
 
 def server_of(client: str, servers: int) -> int:
@@ -194,9 +195,11 @@ class ServedRun:
         room = self._settings["central.inference_batchsize"]
         delay_s = self._settings["central.inference_delay"]
         found = list[tuple[str, ReceivedRequest]]()
-        left = set(self._live)  # who may ask
         now = time.monotonic()
+        resting = {name: end for name in self._live if (end := self._rests_until(name)) > now}
+        left = set(self._live.keys() - resting.keys() or self._live)  # who may ask
         deadline = now + (delay_s if expected(self._waiting(left, now), delay_s) else _WAIT_S)
+        deadline = min([deadline, *resting.values()])
         while left and room > 0 and (now := time.monotonic()) <= deadline:
             waiting = self._waiting(left, now)
             if found:  # only who is alone in a batch may have more environments than it takes
@@ -220,6 +223,19 @@ class ServedRun:
             self._record()
             self._uploader = self._begin_session()
         return asked
+
+    def _rests_until(self, name: str) -> float:
+        """Return until when a client lets others ask: as long, for each, as its last request took here.
+
+        Who has room in a batch need not; nor do those count who ask more seldom.
+        """
+        client, asked_at = self._clients.get(name), self._asked_at.get(name, -math.inf)
+        room = self._settings["central.inference_batchsize"]
+        if client is None or client.num_envs <= room or client.spent_s < _LONG_S:
+            return -math.inf
+        since = asked_at - self._settings["central.inference_delay"]
+        asking = sum(at >= since for at in self._asked_at.values())  # itself, too
+        return asked_at + asking * client.spent_s
 
     def _waiting(self, names: Iterable[str], now: float) -> list[BatchCandidate]:
         return [
@@ -263,7 +279,7 @@ class ServedRun:
     def _record(self) -> None:
         """Record what the requests told: not before, but while their answers are on the way."""
         for client in self._taken:
-            self._push(client.record())
+            self._push(client, client.record())
         self._taken.clear()
 
     def _read(self, name: str, data: bytes) -> ReceivedRequest | None:
@@ -345,6 +361,7 @@ class ServedRun:
 
     def _answer(self, header: WeightsHeader, asked: list[PendingRequest]) -> None:
         """Choose the actions of a batch, and send them."""
+        began = time.monotonic()
         obs = np.concatenate([one.request.obs for one in asked])
         masks = [one.request.mask for one in asked if one.request.mask is not None]
         states, memory = [dict(one.client.memory.fields) for one in asked], self._memory
@@ -360,6 +377,7 @@ class ServedRun:
             request, drawn = one.request, (action[rows], log_prob[rows])
             one.client.answered(ChosenActions(header, request.obs, request.mask, *drawn, state), answer)
             self._answers.append((one.name, answer))
+            one.client.spent_s = time.monotonic() - began
         self._figures.chose(len(obs))
 
     def _choose(
@@ -377,13 +395,15 @@ class ServedRun:
 
     def _cut(self, clients: Iterable[ServedClient]) -> None:
         for client in clients:
-            self._push(client.cut())
+            self._push(client, client.cut())
 
-    def _push(self, pieces: Iterable[Segments]) -> None:
+    def _push(self, client: ServedClient, pieces: Iterable[Segments]) -> None:
+        began = time.monotonic()
         for segments in pieces:
             self._progress.stepped(segments.steps)
             chunk = pack_chunk(self._config.run_id, self._config.contract, segments)
             self._uploader.push_chunk(chunk, segments.steps, int(segments.model_id_first.max()))
+        client.spent_s += time.monotonic() - began
 
 
 def _found(names: Iterable[str], data: Iterable[bytes | None]) -> list[tuple[str, bytes]]:

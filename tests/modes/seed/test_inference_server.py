@@ -2,6 +2,7 @@
 
 import itertools
 import threading
+import time
 from typing import Any
 
 import numpy as np
@@ -218,6 +219,33 @@ def test_who_asks_seldom_is_served_beside_one_that_asks_all_the_time(
         return int(trainer.connection.llen(others[1].replies))
 
     trainer.until(served, "the answer to the other one")
+
+
+@settings(central__inference_batchsize=1)
+def test_a_client_that_takes_long_leaves_the_others_as_much_time(
+    trainer: HandTrainer, serving: ServingThread, client: HandClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    explore, answered = served_run.explore, list[int]()
+
+    def explore_slowly(policy: Any, obs: Any, *words: Any) -> Any:
+        answered.append(len(obs))
+        time.sleep(0.5 if len(obs) == 4 else 0)
+        return explore(policy, obs, *words)
+
+    monkeypatch.setattr(served_run, "explore", explore_slowly)
+    small, large = HandClient(trainer, "small", num_envs=1), HandClient(trainer, "large", num_envs=4)
+    numbers, big_numbers = itertools.count(), itertools.count()
+    large.send(large.request(next(big_numbers)))
+
+    def answered_often() -> bool:
+        small.ask(next(numbers))
+        if trainer.connection.delete(large.replies):
+            large.send(large.request(next(big_numbers)))
+        return answered.count(4) >= 4
+
+    trainer.until(answered_often, "four answers to the large one")
+    first, last = answered.index(4), len(answered) - 1 - answered[::-1].index(4)
+    assert answered[first:last].count(1) >= 3 * 3, "as many times as the large one took there is time for"
 
 
 @pytest.mark.parametrize("bad", ["nan", "shape", "bounds", "garbage"])
@@ -464,7 +492,11 @@ def test_whatever_is_asked_by_who_is_not_let_in_is_thrown_away(
     else:
         other.num_envs = MAX_NUM_ENVS + 1
         other.beat()
-    trainer.until(lambda: not connection.llen(other.requests), "nothing waits")
+    connection.rpush(client.replies, b"x")
+    for _ in range(2):  # between two looks there is a whole turn
+        connection.persist(client.replies)
+        trainer.until(lambda: connection.ttl(client.replies) > 0, "it looks at the clients")
+    connection.delete(client.replies)
     for _ in range(100):
         other.send(b"x")
     trainer.until(lambda: not connection.exists(other.requests), "they are thrown away")
