@@ -75,7 +75,7 @@ class Config(YamlConfig):
 
     @field_validator("epsilon", mode="before")
     @classmethod
-    def _rate_or_ladder(cls, value: object) -> object:
+    def _rate_or_ladder(cls, value: Any) -> Any:
         if value != "ladder" and not (type(value) in (int, float) and 0 <= value <= 1):
             raise ValueError("should be a number from 0 to 1, or ladder")
         return value
