@@ -1,7 +1,7 @@
 """Only the disk of the runs is full: a user is told, and nothing claims to be saved."""
 
 import os
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
@@ -19,7 +19,8 @@ def _trainer(server: RunningServer) -> ServiceStatus:
 
 def test_of_a_small_disk_a_run_uses_all_but_an_eighth(tmp_path: Path) -> None:
     with small_disk(tmp_path / "data", "200m") as data, closing(RunningServer(tmp_path)) as server:
-        server.start_run(overrides={**UNHURRIED, "clients.local": 1})
+        with suppress(CommandFailedError):  # on a busy computer it is late, and goes on starting
+            server.start_run(overrides={**UNHURRIED, "clients.local": 1})
         wait_for(lambda: server.status().run.state == "running", "the run learns")
         filler = data / "filler"
         with filler.open("wb") as file:
