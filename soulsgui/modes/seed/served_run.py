@@ -233,7 +233,7 @@ class ServedRun:
         room = self._settings["central.inference_batchsize"]
         if client is None or client.num_envs <= room or client.spent_s < _LONG_S:
             return -math.inf
-        since = asked_at - self._settings["central.inference_delay"]
+        since = asked_at - float(self._settings["central.inference_delay"])
         asking = sum(at >= since for at in self._asked_at.values())  # itself, too
         return asked_at + asking * client.spent_s
 
