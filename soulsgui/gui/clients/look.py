@@ -18,6 +18,7 @@ from soulsgui.wire.control import ApiError, ClientStatus
 from soulsgui.wire.messages.session import GamePicture
 
 _EVERY_MS = 500
+_HINT = "The first environment that it plays, twice a second."
 _SIZE = (560, 460)
 
 
@@ -46,8 +47,8 @@ class LookDialog(FittingDialog):
         self.stack = QStackedWidget(self)
         self.stack.addWidget(self.empty)
         self.stack.addWidget(self.picture)
-        hint = muted(wrapped("The first environment that it plays, twice a second.", self))
-        column((self.stack, 1), hint, self.foot(), on=self, gap_px=10)
+        self.words = muted(wrapped(_HINT, self))
+        column((self.stack, 1), self.words, self.foot(), on=self, gap_px=10)
         self.resize(*_SIZE)
         ask = {"client": client.id}
         self._fetch = Fetch(self, lambda: feed.ask("clients.look", ask), came=self._take, failed=self._failed)
@@ -60,9 +61,12 @@ class LookDialog(FittingDialog):
         image = image_of(GamePicture.model_validate(result))
         if image.isNull():
             self.empty.say("A picture came that can't be shown", "It is not of the size that it tells.")
+        self.words.setText(_HINT)
         self.picture.show_image(image)
         self.stack.setCurrentWidget(self.empty if image.isNull() else self.picture)
 
     def _failed(self, error: ApiError) -> None:
-        self.empty.say(error.message, error.remedy)
-        self.stack.setCurrentWidget(self.empty)
+        if self.stack.currentWidget() is self.picture:  # it waits between two rounds, perhaps
+            self.words.setText(error.message)
+        else:
+            self.empty.say(error.message, error.remedy)

@@ -126,6 +126,7 @@ class RosterSection(ClientsSection):
         self.log = FittingButton("Show log", "log", self)
         self.log.clicked.connect(self._show_log)
         self.look = FittingButton("Look…", "watch", self)
+        self.look.show_icon_only(True)  # all stand in one line
         self.look.clicked.connect(self._look)
         return [[*self.head(), self.invite], [*self.make_buttons(), self.rename, self.log, self.look]]
 
@@ -176,7 +177,7 @@ class RosterSection(ClientsSection):
 
     def _look(self) -> None:
         if self.only is not None:
-            LookDialog(self.feed, self.only, self).open()
+            LookDialog(self.feed, self.only, self).show()
 
     def _show_log(self) -> None:
         one = self.only
