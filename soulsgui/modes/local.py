@@ -11,7 +11,6 @@ import multiprocessing
 import multiprocessing.connection
 import multiprocessing.util
 import os
-import pickle
 import signal
 import subprocess
 import threading
@@ -20,6 +19,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from multiprocessing.context import SpawnProcess
+from multiprocessing.reduction import ForkingPickler
 from operator import methodcaller
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -260,7 +260,7 @@ def check_sendable(name: str, target: Callable[..., object]) -> None:
         UsageError: It can't.
     """
     try:
-        pickle.dumps(target)
+        ForkingPickler.dumps(target)
     except RuntimeError:  # the locks of `multiprocessing`, which travel at the start of a process alone
         pass
     except Exception as error:

@@ -283,7 +283,13 @@ async def test_refusals_travel_with_code_and_remedy_and_a_defect_is_an_answer_an
     for code, status in ((ErrorCode.NOT_NOW, 409), (ErrorCode.NO_ANSWER, 504)):
         api.fake.error = Refused(code, "not like this", "like that")
         found, answer = await api.post("server.hello")
-        told = {"code": code.value, "message": "not like this", "remedy": "like that", "asks": None}
+        told = {
+            "code": code.value,
+            "message": "not like this",
+            "remedy": "like that",
+            "asks": None,
+            "mistakes": {},
+        }
         assert (found, answer["error"]) == (status, told)
     api.fake.error = KeyError("oops")
     found, answer = await api.post("server.hello")
