@@ -195,8 +195,8 @@ def _share_of_core(server: RunningServer, seconds: int) -> float:
         return (taken[-1] - taken[0]) / seconds
 
 
-def _frames_ms(buckets: int) -> tuple[float, float]:
-    """Return what a picture of a curve of a million episodes takes: of ours, and of pyqtgraph's own curve."""
+def _frames_ms(episodes: int, repeats: int) -> Iterator[tuple[float, float]]:
+    """Yield what a picture of a curve of episodes takes: of ours, and of pyqtgraph's own curve."""
     import pyqtgraph as pg
     from PySide6.QtWidgets import QApplication
 
@@ -208,14 +208,14 @@ def _frames_ms(buckets: int) -> tuple[float, float]:
     app = QApplication.instance() or QApplication([])
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "telemetry.sqlite"
-        record(path, 100 * buckets)
-        history = query_history(path, HistoryQueryParams(points=buckets))
+        record(path, episodes)
+        history = query_history(path, HistoryQueryParams(points=episodes // 100))
     plot, series = Plot(), Series(RUN)
     series.load(history)
     plot.resize(_WIDTH, _HEIGHT)
     plot.show()
     plot.show_series([(series, "run", 0)])
-    values = np.random.default_rng(0).integers(1, 500, 100 * buckets).astype(float)
+    values = np.random.default_rng(0).integers(1, 500, episodes).astype(float)
     plain = pg.PlotWidget()
     plain.resize(_WIDTH, _HEIGHT)
     plain.show()
@@ -234,7 +234,8 @@ def _frames_ms(buckets: int) -> tuple[float, float]:
         widget.grab()
         return 1e3 * (time.perf_counter() - began)
 
-    return picture(draw, plot), picture(lambda: curve.setData(values), plain)
+    for _ in range(repeats):
+        yield picture(draw, plot), picture(lambda: curve.setData(values), plain)
 
 
 def _loaded_gap_ms(folder: Path, quick: bool) -> tuple[list[float], float]:
@@ -276,9 +277,10 @@ def measure(quick: bool) -> list[Measured]:
         allow("start to its plot", "s", partial(_start_s, server, "plot"), "plot")
         share = partial(_share_of_core, server, rests_s)
         allow("at rest, four clients play", "of a core", share, "training", 1)
-    pairs = [_frames_ms(1_000 if quick else 10_000) for _ in range(repeats)]
+    episodes = 100_000 if quick else 1_000_000
+    pairs = _frames_ms(episodes, repeats)
     ours, plain = (iter(side) for side in zip(*pairs, strict=True))
-    name = f"a picture of {100_000 if quick else 1_000_000:,} episodes"
+    name = f"a picture of {episodes:,} episodes"
     found.append(
         beside(name, "ms", lambda: next(ours), "pyqtgraph, downsampled", lambda: next(plain), repeats)
     )
