@@ -45,7 +45,7 @@ from soulsgui.wire.messages.server_config import ServerConfig
 from soulsgui.wire.messages.session import HELLO_FIELD, Grant
 from tests.servers import running_server
 
-SHAPES = ((1, 1), (4, 1), (4, 8), (2, 16))
+SHAPES = ((1, 1, 1), (4, 1, 1), (4, 1, 2), (4, 1, 4), (4, 8, 8), (4, 8, 32), (2, 16, 32))
 SERVER = "inference-1"
 SPACES = SpacesSpec.from_env(Box(-1.0, 1.0, (8,)), Discrete(4))
 POLICY = MLPPolicySpec((8,), 4, 0, (64, 64), "relu", normalise=False)
@@ -53,8 +53,8 @@ SKETCH = "sketch"
 _ENOUGH = 2**40
 
 Times = list[float]
-Shape = tuple[int, int]
-"""Clients, and environments of each."""
+Shape = tuple[int, int, int]
+"""Clients, environments of each, and the observations that fill a batch."""
 
 
 def weights() -> dict[str, Any]:
@@ -127,15 +127,10 @@ class Trainer:
     """Lets clients and the inference server in, and throws away what comes."""
 
     def __init__(
-        self, address: Address, clients: Sequence[str], num_envs: int, changed: Mapping[str, Any]
+        self, address: Address, clients: Sequence[str], num_envs: int, central: Mapping[str, Any]
     ) -> None:
         self.connection, self.keys = connect(address), Keys(address.prefix)
-        settings = {
-            "algorithm": "dqn",
-            "inference": "server",
-            "central.inference_batchsize": num_envs * len(clients),
-            **changed,
-        }
+        settings = {"algorithm": "dqn", "inference": "server", "central": dict(central)}
         told = client_settings(combine([Layer("bench", settings)]))
         config = ServerConfig(
             run_id="bench",
@@ -184,7 +179,7 @@ def _play(
     turn: Callable[[], None],
 ) -> tuple[float, Times]:
     """Return the actions a second of all clients, and what the answers took."""
-    count, num_envs = shape
+    count, num_envs, _ = shape
     waiting = [pool.submit(ask, address, f"c{number}", num_envs, seconds) for number in range(count)]
     while not all(one.done() for one in waiting):
         turn()
@@ -194,13 +189,14 @@ def _play(
 
 
 def _ours(
-    pool: ProcessPoolExecutor, address: Address, shape: Shape, seconds: float, **changed: Any
+    pool: ProcessPoolExecutor, address: Address, shape: Shape, seconds: float, **central: Any
 ) -> tuple[float, Times]:
+    count, num_envs, batch = shape
     with tempfile.TemporaryDirectory() as folder:
         address.write(Path(folder) / "redis.json")
         words = ["inference", "--name", SERVER, "--server-file", str(Path(folder) / "redis.json")]
-        clients = [f"c{number}" for number in range(shape[0])]
-        trainer = Trainer(address, clients, shape[1], changed)
+        clients = [f"c{number}" for number in range(count)]
+        trainer = Trainer(address, clients, num_envs, {"inference_batchsize": batch, **central})
         server = subprocess.Popen(
             [sys.executable, "-m", "soulsgui", *words], stderr=(Path(folder) / "log").open("wb")
         )
@@ -215,8 +211,9 @@ def _ours(
 def _sketched(
     pool: ProcessPoolExecutor, address: Address, shape: Shape, seconds: float
 ) -> tuple[float, Times]:
-    clients = [f"c{number}" for number in range(shape[0])]
-    serving = pool.submit(sketch, address, clients, shape[0])
+    count, num_envs, batch = shape
+    clients = [f"c{number}" for number in range(count)]
+    serving = pool.submit(sketch, address, clients, batch // num_envs)
     found = _play(pool, address, shape, seconds, lambda: None)
     connection = connect(address)
     connection.set(Keys(address.prefix).config, "")
@@ -237,7 +234,7 @@ def _round_trip(address: Address) -> float:
 
 def measure(quick: bool) -> list[Measured]:
     """Measure every shape beside the sketch, in turn."""
-    seconds, repeats = (1.0, 1) if quick else (4.0, 5)
+    seconds, repeats = (1.0, 1) if quick else (2.0, 5)
     found = []
     with (
         tempfile.TemporaryDirectory() as folder,
@@ -247,10 +244,10 @@ def measure(quick: bool) -> list[Measured]:
         for shape in SHAPES:
             ours, full, limits, half_ms, most_ms, plain = [], [], [], [], [], []
             for turn in range(repeats):
-                name = f"{shape[0]}x{shape[1]}.{turn}:"
+                name = f"{'x'.join(map(str, shape))}.{turn}:"
                 # As the sketch, which waits for nobody; then as shipped.
-                at_once = {"central.inference_delay": 0.0}
-                rate, took = _ours(pool, _with_prefix(server, f"ours.{name}"), shape, seconds, **at_once)
+                ours_at = _with_prefix(server, f"ours.{name}")
+                rate, took = _ours(pool, ours_at, shape, seconds, inference_delay=0.0)
                 full.append(_ours(pool, _with_prefix(server, f"full.{name}"), shape, seconds)[0])
                 limit, _ = _sketched(pool, _with_prefix(server, f"{SKETCH}.{name}"), shape, seconds)
                 ours.append(rate)
@@ -258,7 +255,7 @@ def measure(quick: bool) -> list[Measured]:
                 half_ms.append(1000 * float(np.percentile(took, 50)))
                 most_ms.append(1000 * float(np.percentile(took, 99)))
                 plain.append(1000 * _round_trip(server))
-            words = f"{shape[0]} clients × {shape[1]}"
+            words = f"{shape[0]} clients × {shape[1]}, batches of {shape[2]}"
             found.append(_figure(f"{words}: actions", "1/s", ours, "bare sketch", limits))
             found.append(_figure(f"{words}: actions in full batches", "1/s", full, "bare sketch", limits))
             found.append(_figure(f"{words}: p50 of an answer", "ms", half_ms, "round trip (PING)", plain))
