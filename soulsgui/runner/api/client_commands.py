@@ -204,7 +204,7 @@ def told_lines(connection: redis.Redis, keys: Keys, client: str, n: int) -> list
     """Return the newest lines that a client has told, oldest first, with times of the server's clock."""
     key = keys.log(client)
     # A stream that its client does not trim may be of any size: looked at before it is read.
-    size = connection.memory_usage(key) or 0
+    size = connection.memory_usage(key, samples=0) or 0
     found: Entries | None = None
     if size <= MOST_LOG_BYTES:
         try:

@@ -61,7 +61,7 @@ async def usage(runner: "Runner", _params: control.Empty) -> control.Usage:
 def _stored(names: Iterable[str], connection: redis.Redis) -> int:
     pipeline = connection.pipeline(transaction=False)
     for name in names:
-        pipeline.memory_usage(name)
+        pipeline.memory_usage(name, samples=0)
     return sum(size or 0 for size in pipeline.execute())
 
 

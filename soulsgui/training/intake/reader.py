@@ -74,7 +74,7 @@ class FloodGuard:
             return {}
         pipeline = connection.pipeline(transaction=False)
         for client in clients:
-            pipeline.memory_usage(self._keys.chunks(client))
+            pipeline.memory_usage(self._keys.chunks(client), samples=0)  # all of it: it may begin small
         sizes = pipeline.execute(raise_on_error=False)
         return {
             client: size

@@ -284,6 +284,14 @@ def test_a_stream_that_holds_more_than_all_may_is_a_flood(redis_client: redis.Re
     assert FloodGuard(keys, 2**40).look(redis_client, ["a", "b"]) == {}
 
 
+def test_a_flood_behind_small_entries_is_found(redis_client: redis.Redis, keys: Keys) -> None:
+    for _ in range(1000):
+        redis_client.xadd(keys.chunks("a"), {"c": b""})
+    for _ in range(8):
+        redis_client.xadd(keys.chunks("a"), {"c": bytes(2**19)})
+    assert set(FloodGuard(keys, 2**20).look(redis_client, ["a"])) == {"a"}
+
+
 @pytest.mark.allow_warnings
 def test_a_flooding_stream_is_swept_until_it_is_released(trainer: IntakeOfTest, member: Player) -> None:
     for _ in range(3):
