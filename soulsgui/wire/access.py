@@ -96,12 +96,14 @@ def client_rights(client: str, prefix: str) -> tuple[str, ...]:
     check_client_name(client)
     keys = Keys(prefix)
     streams = list(keys.streams(client))  # added to, never read: a word could ask for all that they hold
-    read = [f"{keys.weights}*", keys.config, keys.wish(client), keys.grant(client)]
+    told = [keys.config, keys.wish(client), keys.grant(client)]
     return (
         *_NOTHING,
         _selector(("+xadd",), "%RW~", streams),
         _selector(("+set", "+get", "+pttl"), "%RW~", [keys.beat(client)]),
-        _selector(("+get", "+getrange", "+strlen"), "%R~", read),
+        # By their names the gateway knows what is large: weights, which are read by GETRANGE alone.
+        _selector(("+get",), "%R~", told),
+        _selector(("+getrange", "+strlen"), "%R~", [f"{keys.weights}*"]),
         _selector(("+set",), "%W~", [keys.picture(client)]),
         _selector(("+rpush",), "%W~", [keys.requests(client)]),
         _selector(("+blpop",), "%RW~", [keys.replies(client)]),

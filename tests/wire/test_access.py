@@ -43,7 +43,7 @@ def commands(text: str, client: str) -> list[tuple[str, ...]]:
 
 ALLOWED = commands(
     "XADD {chunks} * hello x, XADD {episodes} NOMKSTREAM * e x, XADD {log} MAXLEN 1000 * line x, "
-    "SET {beat} x PX 1000, GET {beat}, PTTL {beat}, GET {weights}, "
+    "SET {beat} x PX 1000, GET {beat}, PTTL {beat}, "
     "GETRANGE {weights} 0 10, STRLEN {weights}, GET {config}, GET {wish}, GET {grant}, PING, "
     "CLIENT SETNAME x, CLIENT ID, RPUSH {requests} x, BLPOP {replies} 0.01",
     OWN,
@@ -51,6 +51,7 @@ ALLOWED = commands(
 OWN_KEYS_MISUSED = commands(
     "SET {chunks} x, SET {episodes} x, SET {log} x, XRANGE {log} - +, XADD {beat} * a b, DEL {chunks}, "
     "UNLINK {beat}, XTRIM {chunks} MAXLEN 0, XDEL {chunks} 1-1, XRANGE {chunks} - +, "
+    "GET {weights}, GETRANGE {config} 0 10, GETRANGE {beat} 0 10, "
     "XREAD STREAMS {chunks} 0, XGROUP DESTROY {chunks} trainer, XGROUP CREATE {chunks} g 0, "
     "XREADGROUP GROUP trainer x STREAMS {chunks} >, XACK {chunks} trainer 1-1, XSETID {chunks} 9-9, "
     "XLEN {chunks}, XINFO STREAM {chunks}, XINFO STREAM {log} FULL COUNT 0, XREVRANGE {chunks} + - COUNT 1, "

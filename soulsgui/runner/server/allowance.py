@@ -4,8 +4,6 @@ Both are counted in seconds of one token bucket. Small commands cost the server 
 send, so their words are counted, not only their bytes. Pure: time is passed in.
 """
 
-import re
-
 WORDS_PER_S = 100_000
 """Words of commands in a second: more than a client and its inference server have to say."""
 
@@ -19,53 +17,6 @@ FLOOD_S = 5.0
 """Who sends as many words as it may for so long floods."""
 
 _NEARLY = 0.8
-_HEADER = re.compile(rb"([*$])(\d{1,9})\r\n")
-_BEGINNING = re.compile(rb"[*$]\d{0,9}\r?\Z")
-
-
-class CommandError(ValueError):
-    """What came is no command as our clients write it."""
-
-
-class WordCounter:
-    """Counts the words of the commands of one connection, which arrive in pieces.
-
-    A command is an array of strings with their lengths. Lines that the server would read otherwise than it
-    (`PING` without lengths, say) are refused: behind them commands could hide.
-    """
-
-    def __init__(self) -> None:
-        self._to_come = 0  # words of the present command
-        self._inside = 0  # bytes of the present word
-        self._part = b""
-
-    def count(self, data: bytes) -> int:
-        """Return how many words begin in what came now.
-
-        Raises:
-            CommandError: It is no command.
-        """
-        if self._part:
-            data, self._part = self._part + data, b""
-        words, at, size = 0, self._inside, len(data)
-        while at < size:
-            header = _HEADER.match(data, at)
-            if header is None:
-                if not _BEGINNING.match(data, at):
-                    raise CommandError
-                self._part = data[at:]
-                at = size
-                break
-            if (header[1] == b"$") != bool(self._to_come):
-                raise CommandError
-            words, at = words + 1, header.end()
-            if self._to_come:
-                self._to_come -= 1
-                at += int(header[2]) + 2
-            else:
-                self._to_come = int(header[2])
-        self._inside = at - size
-        return words
 
 
 class Allowance:

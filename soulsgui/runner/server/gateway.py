@@ -1,7 +1,7 @@
 """The gateway: the one way in for everybody but the server's own processes.
 
-It ends the encryption, has each say which client it is, and passes bytes on to the server's Unix socket,
-which only this user can open. Whoever has not said it in time is ended, whatever the others do.
+It ends the encryption, has each say which client it is, and joins it to the server's Unix socket, which only
+this user can open (`passing`). Whoever has not said it in time is ended, whatever the others do.
 """
 
 import asyncio
@@ -14,9 +14,8 @@ import ssl
 import threading
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar, cast
+from typing import TypeVar
 
 import redis
 import uvloop
@@ -25,7 +24,7 @@ from soulsgui.errors import ServiceError
 from soulsgui.process import setup_logging, stop_on_signals
 from soulsgui.runner.access.certificate import read_certificate
 from soulsgui.runner.server.addresses import private_addresses
-from soulsgui.runner.server.allowance import Allowance, CommandError, WordCounter
+from soulsgui.runner.server.passing import Passing, Side, Throughput
 from soulsgui.system import who_listens
 from soulsgui.wire.access import client_of_user
 from soulsgui.wire.beats import own_instance
@@ -49,10 +48,7 @@ MOST_PENDING_OF_ADDRESS = 256
 MOST_OF_CLIENT = 64
 """So many connections one client may have."""
 
-_UNREAD_BYTES = 256 * 1024
-_LONGEST_LOGIN = 1024
 _BACKLOG = 2048
-_LAST_WORDS_S = 1.0
 _CROWDED_S = 0.2
 _FULL_S = 0.02
 _ENOUGH_S = 2.5
@@ -74,138 +70,7 @@ _LOGIN = re.compile(
 _LINE = re.compile(rb"[^\r\n]*\r\n")
 _NO_CLIENT = b"-WRONGPASS here the invited say first who they are\r\n"
 _TOO_MANY = b"-ERR max number of clients reached: this client has too many connections\r\n"
-_NO_COMMAND = b"-ERR Protocol error: commands are arrays of strings with their lengths\r\n"
-_UNREAD, _SPENT = "the other side reads slowly", "its allowance is used up"
-_PAUSE_S = 0.005
 _KEEP_ALIVE_S = {"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3}
-
-
-class _Side(asyncio.Protocol):
-    """One side of a connection: what comes in goes out at the other, as fast as that takes it."""
-
-    def __init__(self) -> None:
-        self.transport: asyncio.Transport
-        self.early = b""  # what came before there was another side
-        self.lost = False
-        self.on_lost: Callable[[], None] = lambda: None
-        self._other: _Side | None = None
-        self._spend: Callable[[bytes], None]
-        self._held: set[str] = set()  # why nothing is read of it now
-        self._news = asyncio.Event()
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self.transport = cast(asyncio.Transport, transport)
-        self.transport.set_write_buffer_limits(_UNREAD_BYTES)
-
-    def data_received(self, data: bytes) -> None:
-        if self._other is not None:
-            try:
-                self._spend(data)
-            except CommandError:
-                self.end(_NO_COMMAND)
-                return
-            self._other.transport.write(data)
-            return
-        self.early += data
-        if len(self.early) > _LONGEST_LOGIN:
-            self.transport.pause_reading()
-        self._news.set()
-
-    def pause_writing(self) -> None:
-        if self._other is not None:
-            self._other.hold(_UNREAD)
-
-    def resume_writing(self) -> None:
-        if self._other is not None:
-            self._other.go_on(_UNREAD)
-
-    def hold(self, why: str) -> None:
-        """Read nothing of it, until everything that holds it back has gone."""
-        self._held.add(why)
-        if not self.transport.is_closing():
-            self.transport.pause_reading()
-
-    def go_on(self, why: str) -> None:
-        """End one cause of `hold`."""
-        self._held.discard(why)
-        if not self._held and not self.transport.is_closing():
-            self.transport.resume_reading()
-
-    def connection_lost(self, _error: Exception | None) -> None:
-        self.lost = True
-        self._news.set()
-        self.on_lost()
-        if self._other is not None:
-            self._other.end()
-
-    async def match(self, pattern: re.Pattern[bytes]) -> re.Match[bytes] | None:
-        """Wait until what it has said early begins so; None when it never will."""
-        while (found := pattern.match(self.early)) is None:
-            if self.lost or len(self.early) > _LONGEST_LOGIN:
-                return None
-            self._news.clear()
-            await self._news.wait()
-        return found
-
-    def join(self, other: "_Side", spend: Callable[[bytes], None]) -> None:
-        """Pass on to another side from now on, and what it has said early; `spend` is told of all of it."""
-        self._other, self._spend = other, spend
-        early, self.early = self.early, b""
-        self.data_received(early)
-        if not self._held and not self.transport.is_closing():
-            self.transport.resume_reading()
-        if self.lost:
-            other.end()
-
-    def end(self, words: bytes = b"") -> None:
-        """Close it, after these words and what is still to be written, if that is soon read."""
-        if not self.lost:
-            self.transport.write(words)
-            self.transport.close()
-            asyncio.get_running_loop().call_later(_LAST_WORDS_S, self.transport.abort)
-
-
-class _Client:
-    """What the connections of one client share: an allowance. Who has used it up is held back a while."""
-
-    def __init__(self) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._sides: set[_Side] = set()
-        self._held = False
-        self.allowance = Allowance(self._loop.time())
-
-    def join(self, client: _Side, server: _Side) -> None:
-        """Pass on between both sides of a connection."""
-        self._sides |= {client, server}
-        words = WordCounter()
-        server.join(client, lambda data: self._spend(len(data), 0))
-        client.join(server, lambda data: self._spend(len(data), words.count(data)))
-        if self._held:
-            self._hold()
-
-    def part(self, client: _Side, server: _Side) -> None:
-        """Forget a connection that has ended."""
-        self._sides -= {client, server}
-
-    def _spend(self, size: int, words: int) -> None:
-        now = self._loop.time()
-        self.allowance.spend(size, words, now)
-        if not self._held and self.allowance.wait_s(now):
-            self._held = True
-            self._hold()
-            self._loop.call_later(self.allowance.wait_s(now), self._go_on)
-
-    def _hold(self) -> None:
-        for side in self._sides:
-            side.hold(_SPENT)
-
-    def _go_on(self) -> None:
-        if wait_s := self.allowance.wait_s(self._loop.time()):
-            self._loop.call_later(wait_s + _PAUSE_S, self._go_on)
-            return
-        self._held = False
-        for side in self._sides:
-            side.go_on(_SPENT)
 
 
 class Gateway:
@@ -227,7 +92,7 @@ class Gateway:
         # Of each client by its secret: whoever had an older one and stays takes no place of the next.
         self._connections: Counter[tuple[str, bytes]] = Counter()
         # All who ever came in: nobody has another allowance by coming anew.
-        self._clients: defaultdict[str, _Client] = defaultdict(_Client)
+        self._clients: defaultdict[str, Throughput] = defaultdict(Throughput)
         self._refused: Counter[str] = Counter()  # by address, since that was told last
         self.trouble = ""  # why it can't listen everywhere, in words
 
@@ -362,12 +227,13 @@ class Gateway:
         try:
             _keep_alive(connection)
             async with asyncio.timeout(LOGIN_TIMEOUT_S):
-                client = _Side()  # uvloop returns a protocol of its own
+                client = Side()  # uvloop returns a protocol of its own
                 await asyncio.get_running_loop().connect_accepted_socket(
                     lambda: client, connection, ssl=self._context, ssl_handshake_timeout=LOGIN_TIMEOUT_S
                 )
                 try:
-                    await self._let_in(client)
+                    if not await self._let_in(client):
+                        self._refuse(host)
                 except BaseException:
                     client.transport.abort()
                     raise
@@ -375,23 +241,26 @@ class Gateway:
             self._refuse(host)
             logger.debug("%s was not let in: %r", host, error)
 
-    async def _let_in(self, client: _Side) -> None:
+    async def _let_in(self, client: Side) -> bool:
+        """Join one to the server once both know who it is; return whether it was let in."""
         said = await client.match(_LOGIN)
         name = client_of_user(said[1].decode(errors="replace")) if said is not None and said[1] else ""
-        if said is None or not name or is_own_name(name):
+        if said is None or client.lost or not name or is_own_name(name):
             client.end(_NO_CLIENT)
-            return
+            return False
         who = name, hashlib.sha256(said[2]).digest()
         if self._connections[who] >= MOST_OF_CLIENT:
             client.end(_TOO_MANY)
-            return
+            return False
+        self._connections[who] += 1  # at once: others come while the server is asked
+        client.on_lost = lambda: _count_down(self._connections, who)
         client.early = client.early[said.end() :]
         loop = asyncio.get_running_loop()
         try:
-            _, server = await loop.create_unix_connection(_Side, self._address.socket)
+            _, server = await loop.create_unix_connection(Side, self._address.socket)
         except OSError:  # it is being started, perhaps: that is said elsewhere
             client.end()
-            return
+            return False
         server.transport.write(packed(b"AUTH", said[1], said[2]))
         try:
             answer = await server.match(_LINE)
@@ -401,19 +270,12 @@ class Gateway:
         if answer is None or not answer[0].startswith(b"+OK"):
             client.end(server.early)
             server.end()
-            return
+            return False
         if client.lost:  # while the server answered
             server.end()
-            return
-        self._connections[who] += 1
-        its = self._clients[name]
-
-        def on_lost() -> None:
-            _count_down(self._connections, who)
-            its.part(client, server)
-
-        client.on_lost = on_lost
-        its.join(client, server)
+            return False
+        Passing(client, server, self._clients[name])
+        return True
 
     def _end(self, task: asyncio.Task[None]) -> None:
         self._refuse(self._pending[task][0])
@@ -430,7 +292,8 @@ class Gateway:
     async def _keep_telling(self) -> None:
         """Write its state each second, and now and then into the log who was not let in."""
         instance, tick, told_at = own_instance(), 0, time.monotonic()
-        key = Keys(self._address.prefix).node(GATEWAY)
+        keys = Keys(self._address.prefix)
+        key = keys.node(GATEWAY)
         async with connect_async(self._address, _STATE_S) as server:
             while True:
                 tick += 1
@@ -442,6 +305,9 @@ class Gateway:
                 )  # fmt: skip
                 with contextlib.suppress(redis.RedisError, *AWAY):  # its silence says it
                     await server.set(key, state.to_json())
+                    weights_bytes = await server.strlen(keys.weights)
+                    for one in self._clients.values():
+                        one.weights_bytes = weights_bytes
                 if self._refused and time.monotonic() - told_at > _TOLD_EVERY_S:
                     most = ", ".join(f"{host} ({count})" for host, count in self._refused.most_common(_NAMED))
                     logger.info("%d were not let in, of: %s", self._refused.total(), most)

@@ -16,7 +16,7 @@ import pytest
 import redis
 
 from soulsgui.runner.access.certificate import ensure_certificate
-from soulsgui.runner.server import allowance
+from soulsgui.runner.server import allowance, passing
 from soulsgui.runner.server import gateway as gateway_module
 from soulsgui.runner.server.addresses import private_addresses
 from soulsgui.runner.server.gateway import packed
@@ -67,7 +67,7 @@ def test_the_invited_come_in_encrypted_and_what_they_send_arrives_whole(
     weights = bytes(range(256)) * 80_000  # 20 MB
     redis_client.set(keys.weights, weights)
     with closing(connect(outside)) as own, closing(connect(outside)) as listens:
-        assert own.get(keys.weights) == weights
+        assert own.getrange(keys.weights, 0, -1) == weights
         own.xadd(keys.chunks("a"), {"c": weights[:5_000_000]})
         ((_, fields),) = redis_client.xrange(keys.chunks("a"))
         assert fields == {b"c": weights[:5_000_000]}
@@ -208,6 +208,75 @@ def test_one_client_has_a_bounded_number_of_connections(
     until(lambda: _comes_in(outside), "there is room again")
 
 
+def test_who_logs_in_many_times_at_once_has_no_more_connections(
+    outside: Address, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gateway_module, "MOST_OF_CLIENT", 3)
+    with ExitStack() as opened:
+        many = [opened.enter_context(closing(knock(outside))) for _ in range(20)]
+        for one in many:
+            one.sendall(_login(outside))
+        answers = [one.recv(100) for one in many]
+        assert Counter(answer[:3] for answer in answers) == {b"+OK": 3, b"-ER": 17}
+    until(lambda: _comes_in(outside), "there is room again")
+
+
+@pytest.mark.parametrize("command", [b"GETRANGE", b"GET"])
+def test_what_a_client_does_not_read_is_not_asked_for(
+    outside: Address, redis_client: redis.Redis, monkeypatch: pytest.MonkeyPatch, command: bytes
+) -> None:
+    """On its newest connection all of it comes once it is read; other questions are answered meanwhile."""
+    monkeypatch.setattr(passing, "ROOM_BYTES", 2**20)
+    size, asked, keys = 4 * 2**20, 10, Keys(outside.prefix)
+    if command == b"GETRANGE":
+        redis_client.set(keys.weights, bytes(size))
+        until(lambda: redis_client.get(keys.node(GATEWAY)), "the gateway has looked at the weights")
+        said, ask = b"", packed(command, keys.weights.encode(), b"0", b"-1")
+    else:
+        said, ask = (
+            packed(b"SET", keys.beat("a").encode(), bytes(size)),
+            packed(command, keys.beat("a").encode()),
+        )
+    before = int(redis_client.info("memory")["mem_clients_normal"])
+    with ExitStack() as opened:
+        greedy = [opened.enter_context(closing(knock(outside))) for _ in range(3)]
+        for one in greedy:
+            one.settimeout(30.0)
+            one.sendall(_login(outside) + said + asked * ask)
+        with closing(connect(outside)) as other:
+            for _ in range(50):
+                assert other.ping()
+                more = int(redis_client.info("memory")["mem_clients_normal"]) - before
+                assert more < 6 * size
+        answer, early = b"$%d\r\n" % size, b"+OK\r\n" * (2 if said else 1)
+        told = _read(greedy.pop(), len(early) + asked * (len(answer) + size + 2))
+        assert told.startswith(early + answer)
+        assert told.count(answer) == asked
+
+
+def _login(address: Address) -> bytes:
+    return packed(b"AUTH", address.user.encode(), address.password.encode())
+
+
+def _read(connection: socket.socket, size: int) -> bytes:
+    told = bytearray()
+    while len(told) < size and (more := connection.recv(2**20)):
+        told += more
+    return bytes(told)
+
+
+def test_who_listens_to_channels_asks_for_nothing_large_there(outside: Address) -> None:
+    keys = Keys(outside.prefix)
+    with closing(knock(outside)) as one:
+        one.sendall(_login(outside))
+        assert one.recv(100) == b"+OK\r\n"
+        one.sendall(packed(b"UNSUBSCRIBE", b"x", b"x"))
+        assert one.recv(100)
+        one.sendall(packed(b"GETRANGE", keys.weights.encode(), b"0", b"-1"))
+        assert one.recv(100).startswith(b"-ERR Protocol error")
+        assert is_closed(one)
+
+
 def test_who_sends_small_commands_without_end_is_held_back_and_named_and_nobody_else_is(
     outside: Address, redis_client: redis.Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -248,22 +317,6 @@ def test_who_sends_small_commands_without_end_is_held_back_and_named_and_nobody_
             one.join()
         redis_client.acl_deluser(user_of("b"))
     until(lambda: not named(), "it is named no more")
-
-
-def test_who_does_not_read_is_held_back_and_the_others_are_served(
-    outside: Address, redis_client: redis.Redis
-) -> None:
-    """Its replies wait in the server, in what one client may leave there; the gateway's memory is bounded."""
-    keys = Keys(outside.prefix)
-    redis_client.set(keys.weights, bytes(8_000_000))
-    with closing(connect(outside)) as reader, closing(connect(outside)) as other:
-        reader.ping()
-        kept = reader.connection_pool.get_connection()
-        kept.send_packed_command(kept.pack_commands([("GET", keys.weights)] * 8))
-        for _ in range(20):
-            assert len(other.get(keys.weights)) == 8_000_000
-        assert [len(kept.read_response()) for _ in range(8)] == [8_000_000] * 8
-        reader.connection_pool.release(kept)
 
 
 def test_while_the_server_is_away_it_waits_for_it(tmp_path: Path) -> None:

@@ -1,0 +1,97 @@
+"""Where the commands of a client begin in what it sends, and where the server's replies end. Pure."""
+
+import re
+from collections.abc import Callable
+
+_COMMAND = re.compile(rb"\*([1-9]\d{0,8})\r\n\$(\d{1,2})\r\n")
+_WORD = re.compile(rb"\$(\d{1,9})\r\n")
+_BEGINNING = re.compile(rb"\*(([1-9]\d{0,8})?\r?|[1-9]\d{0,8}\r\n(\$\d{0,2}\r?)?)\Z")
+_BEGINNING_OF_WORD = re.compile(rb"\$\d{0,9}\r?\Z")
+_REPLY = re.compile(rb"([^\r\n])([^\r\n]*)\r\n")
+
+
+class CommandError(ValueError):
+    """What came is no command as our clients write it."""
+
+
+class Commands:
+    """Reads the commands of one connection, which arrive in pieces.
+
+    A command is an array of strings with their lengths. Lines that the server would read otherwise than it
+    (`PING` without lengths, say) are refused: behind them commands could hide.
+    """
+
+    def __init__(self) -> None:
+        self.words = 0  # that began so far
+        self.largest_value = 0  # bytes of the longest word of a SET
+        self._name = b""
+        self._to_come = 0  # words of the present command
+        self._inside = 0  # bytes of the present word
+
+    def read(self, data: bytes, may: Callable[[bytes], bool]) -> int:
+        """Read on, each command that `may` be by its name; return how far.
+
+        What is behind that place is to be given again, with what follows it.
+
+        Raises:
+            CommandError: It is no command.
+        """
+        at = 0
+        while True:
+            step = min(self._inside, len(data) - at)
+            self._inside -= step
+            at += step
+            if at == len(data):
+                return at
+            header = (_WORD if self._to_come else _COMMAND).match(data, at)
+            if header is None:
+                if not (_BEGINNING_OF_WORD if self._to_come else _BEGINNING).match(data, at):
+                    raise CommandError
+                return at
+            if self._to_come:
+                self._to_come -= 1
+                size = int(header[1])
+                if self._name == b"SET":
+                    self.largest_value = max(self.largest_value, size)
+                self.words += 1
+                self._inside, at = size + 2, header.end()
+            else:
+                end = header.end() + int(header[2]) + 2
+                name = data[header.end() : end - 2].upper()
+                if end > len(data) or not may(name):
+                    return at
+                self._name, self._to_come = name, int(header[1]) - 1
+                self.words += 2
+                at = end
+
+
+class Replies:
+    """Counts the replies of the server, as they come to their end."""
+
+    def __init__(self) -> None:
+        self._to_come = 1  # parts of the present reply
+        self._inside = 0  # bytes of the present part
+        self._part = b""
+
+    def count(self, data: bytes) -> int:
+        """Return how many have come to their end with what came now."""
+        data, self._part = self._part + data, b""
+        whole, at = 0, 0
+        while True:
+            step = min(self._inside, len(data) - at)
+            self._inside -= step
+            at += step
+            if not self._inside and not self._to_come:
+                whole, self._to_come = whole + 1, 1
+            if at == len(data):
+                return whole
+            header = _REPLY.match(data, at)
+            if header is None:
+                self._part = data[at:]
+                return whole
+            kind, at = header[1], header.end()
+            self._to_come -= 1
+            if kind in b"*~%":
+                self._to_come += max(0, int(header[2])) * (2 if kind == b"%" else 1)
+            elif kind in b"$=!" and not header[2].startswith(b"-"):
+                self._inside = int(header[2]) + 2
