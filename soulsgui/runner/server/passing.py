@@ -20,6 +20,7 @@ _UNREAD_BYTES = 256 * 1024
 _LONGEST_LOGIN = 1024
 _LAST_WORDS_S = 1.0
 _PAUSE_S = 0.005
+_FREED_S = 1.0
 _NO_COMMAND = b"-ERR Protocol error: commands are arrays of strings with their lengths\r\n"
 _UNREAD, _SPENT = "the other side reads slowly", "its allowance is used up"
 _ASKED = "answers are on their way"
@@ -159,6 +160,10 @@ class Throughput:
             self._asked_bytes -= size
             self._loop.call_soon(self._pass_on)  # one of them may be reading just now
 
+    def given_up(self, size: int) -> None:
+        """Note that so much will not be read: the server frees it soon after the end of a connection."""
+        self._loop.call_later(_FREED_S, self.answered, size)
+
     def _pass_on(self) -> None:
         for one in list(self._connections):
             one.pass_on()
@@ -223,7 +228,7 @@ class Passing:
 
     def _give_up(self) -> None:
         self._waiting, asked, self._asked = b"", self._asked, deque()
-        self._its.answered(sum(asked))
+        self._its.given_up(sum(asked))
 
     def pass_on(self) -> None:
         """Tell the server what the client has said, as far as it may ask for so much now."""
