@@ -189,6 +189,7 @@ class AccessControl:
     async def _obtain(self) -> bool:
         """Apply the rules to the running server; return whether it answered."""
         alone = self.server.binary is not None
+        self._obtained = True  # before the call: what changes meanwhile is applied at the next look
         order = Order(self._hashes, self.server.address.prefix, self._anew, alone)
         try:
             await self._bus.call(order.obtain)
@@ -197,9 +198,10 @@ class AccessControl:
             said = str(error).rpartition("caused error: ")[2]
             if self._refused != (refused := f"{type(error).__name__}: {said}"):
                 logger.warning("the server can't be told who may come in: %s", refused)
-            self._refused = refused
+            self._obtained, self._refused = False, refused
             return False
-        self._obtained, self._refused, self._anew = True, "", frozenset()
+        self._refused = ""
+        self._anew -= order.anew
         return True
 
     async def let_own_in(self, clients: list[str]) -> None:
@@ -218,6 +220,7 @@ class AccessControl:
         async with self._lock:
             secret = await asyncio.to_thread(self.invitations.invite, client, reissue)
             self._anew |= {client}
+            self._out.discard(client)
             await self._changed()
         self._events.add("info", f"{client} was invited{' anew' if reissue else ''}.", service=REDIS)
         return Invitation(
@@ -249,9 +252,16 @@ class AccessControl:
         """End the connections of a client, and let it in no more until it is `let_in_again`."""
         async with self._lock:
             self._out.add(client)
-            # Alone: a server whose memory is full takes no transaction.
-            await self._bus.call(lambda connection: connection.acl_deluser(user_of(client)))
+            try:
+                # Alone: a server whose memory is full takes no transaction.
+                await self._bus.call(lambda connection: connection.acl_deluser(user_of(client)))
+            except (*AWAY, redis.RedisError):  # it may be busy with what this client asked for
+                self._obtained = False
             await self._configure()
+
+    def is_shut_out(self, client: str) -> bool:
+        """Whether a client is shut out: who is let in again or invited anew is no more."""
+        return client in self._out
 
     def let_in_again(self, client: str) -> None:
         """Let a client in that was shut out, at the next look."""

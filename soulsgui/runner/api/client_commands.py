@@ -87,6 +87,7 @@ async def _release(runner: "Runner", params: control.ClientParams) -> None:
     await runner.bus.ask(
         TRAINER, NodeCommand(command="release", args={"client": params.client}), ANSWER_LIMIT_S
     )
+    runner.access.let_in_again(params.client)
     runner.look_at_clients()
 
 

@@ -67,9 +67,12 @@ class ConnectionGuard:
     async def look(self) -> None:
         """Look once; a server that is away is left alone."""
         now = self._clock()
-        for client in [client for client, until in self._out_until.items() if until <= now]:
-            del self._out_until[client]
-            self._access.let_in_again(client)
+        for client, until in list(self._out_until.items()):
+            if not self._access.is_shut_out(client):  # somebody decided otherwise: it begins anew
+                del self._out_until[client], self._times[client]
+            elif until <= now:
+                del self._out_until[client]
+                self._access.let_in_again(client)
         try:
             key = self._bus.keys.node(GATEWAY)
             state = NodeState.read(await self._bus.call(lambda connection: connection.get(key)))

@@ -136,9 +136,11 @@ class MemoryGuard:
 
     async def cut_off(self, client: str, reason: str) -> bool:
         """Have the trainer take nothing of a client any more; return whether it does that."""
-        cut = NodeCommand(command="cut", args={"client": client, "reason": reason})
-        if asked := await self._ask(cut):
-            self._reasons[client] = reason
+        # At once: the trainer writes its grant before it answers.
+        before, self._reasons[client] = self._reasons.get(client, ""), reason
+        asked = await self._ask(NodeCommand(command="cut", args={"client": client, "reason": reason}))
+        if not asked:
+            self._reasons[client] = before
         return asked
 
     async def look(self) -> None:

@@ -62,11 +62,6 @@ def unread_pings(attack: Attack) -> None:
         _send(attack.connect(), ping * 30)
 
 
-def unread_weights(attack: Attack) -> None:
-    for _ in range(3):
-        _send(attack.connect(), WHOLE_WEIGHTS * 5)
-
-
 def half_sent_commands(attack: Attack) -> None:
     for _ in range(3):
         start = b"*3\r\n$3\r\nSET\r\n$%d\r\n%s\r\n" % (len(KEYS.beat("bad")), KEYS.beat("bad").encode())
@@ -121,7 +116,7 @@ async def guarded(tmp_path: Path, settings: RedisSettings) -> AsyncIterator[Guar
 
 
 @pytest.mark.parametrize(
-    "take", [unread_pings, unread_weights, half_sent_commands, small_commands], ids=lambda take: take.__name__
+    "take", [unread_pings, half_sent_commands, small_commands], ids=lambda take: take.__name__
 )
 @pytest.mark.parametrize("flood_s", FLOODS_S)
 async def test_who_takes_too_much_is_named_and_shut_out_and_nobody_else_notices(
@@ -160,6 +155,40 @@ async def test_who_takes_too_much_is_named_and_shut_out_and_nobody_else_notices(
         await guarded.look()
         await guarded.house.access.look()
         assert can_ping(attack.address)
+
+
+async def test_who_is_invited_anew_while_it_is_shut_out_comes_in_and_begins_anew(guarded: Guarded) -> None:
+    house = guarded.house
+    for reissue in (False, True):
+        attack = Attack(address_of(await house.invite("bad", reissue)))
+        with attack.opened:
+            assert can_ping(attack.address)
+            attacking = asyncio.create_task(asyncio.to_thread(unread_pings, attack))
+            await guarded.until_cut_off()
+            await attacking
+        guarded.cut.clear()
+        assert house.events.newest(1)[0].cause.startswith("It is let in again in 1 min.")
+        assert not can_ping(attack.address)
+
+
+async def test_a_server_that_does_not_answer_at_once_shuts_a_client_out_at_the_next_look(
+    guarded: Guarded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    house = guarded.house
+    bad = address_of(await house.invite("bad"))
+    with monkeypatch.context() as away:
+
+        async def call(_operation: object) -> None:
+            raise redis.TimeoutError
+
+        away.setattr(house.bus, "call", call)
+        await house.access.shut_out("bad")
+    assert can_ping(bad)
+    await house.access.look()
+    assert not can_ping(bad)
+    house.access.let_in_again("bad")
+    await house.access.look()
+    assert can_ping(bad)
 
 
 async def test_weights_that_reach_a_client_slowly_and_are_sent_by_the_trainer_are_no_attack(
