@@ -68,7 +68,7 @@ class Address:
 
 _CLIENT = "client."
 _NOTHING = ("resetkeys", "resetchannels", "-@all")
-_CONNECTION = ("+subscribe", "+unsubscribe", "+hello", "+auth", "+ping", "+client|setname", "+client|id")
+_CONNECTION = ("+subscribe", "+unsubscribe", "+ping", "+client|setname", "+client|id")
 
 
 def user_of(client: str) -> str:
@@ -111,6 +111,12 @@ def client_rights(client: str, prefix: str) -> tuple[str, ...]:
         f"&{keys.wake_up(client)}",
         *_CONNECTION,
     )
+
+
+def client_commands() -> frozenset[str]:
+    """Return the names of the commands that a client may use; the server allows some others to everybody."""
+    words = " ".join(client_rights("any", "")).replace("(", "").split()
+    return frozenset(word[1:].partition("|")[0].upper() for word in words if word.startswith("+"))
 
 
 def user_words(client: str, prefix: str, hashed: str) -> tuple[str, ...]:

@@ -237,7 +237,11 @@ class AccessControl:
     async def revoke(self, client: str) -> bool:
         """Take an invitation back; return whether that is done, else it is as soon as Redis answers."""
         async with self._lock:
+            if client in self.invitations.clients:  # out at once: a full disk may take no note of it
+                self._out.add(client)
+                await self._obtain()
             await asyncio.to_thread(self.invitations.revoke, client)
+            self._out.discard(client)
             done = await self._changed()
         self._events.add("info", f"The invitation of {client} was revoked.", service=REDIS)
         return done

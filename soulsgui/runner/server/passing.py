@@ -12,6 +12,7 @@ from typing import cast
 
 from soulsgui.runner.server.allowance import Allowance
 from soulsgui.runner.server.protocol import CommandError, Commands, Replies
+from soulsgui.wire.access import client_commands
 
 ROOM_BYTES = 16 * 2**20
 """So many bytes of answers may be on their way to one client, beside the weights."""
@@ -21,7 +22,8 @@ _LONGEST_LOGIN = 1024
 _LAST_WORDS_S = 1.0
 _PAUSE_S = 0.005
 _FREED_S = 1.0
-_NO_COMMAND = b"-ERR Protocol error: commands are arrays of strings with their lengths\r\n"
+_NO_COMMAND = b"-ERR Protocol error: no command of a client, as an array of strings with their lengths\r\n"
+_COMMANDS = frozenset(name.encode() for name in client_commands())
 _UNREAD, _SPENT = "the other side reads slowly", "its allowance is used up"
 _ASKED = "answers are on their way"
 # An answer counts as at least so much; of GETRANGE, which reads weights, as their size is known late.
@@ -249,6 +251,8 @@ class Passing:
 
     def _ask(self, name: bytes) -> bool:
         """Note what a command asks for; return False where other answers are to come first."""
+        if name not in _COMMANDS:
+            raise CommandError
         least = _LEAST_BYTES.get(name)
         if self._listens or name.endswith(_SUBSCRIBE):
             if least is not None:  # its answer could not be told from what comes by itself

@@ -3,6 +3,12 @@
 import re
 from collections.abc import Callable
 
+LONGEST_WORD = 1024
+"""Bytes of a word that is no payload, such as a key or a name."""
+
+_PAYLOAD = {b"XADD": 2, b"SET": 2, b"RPUSH": 2}
+"""The commands that carry one, and how many of their words come before it."""
+
 _COMMAND = re.compile(rb"\*([1-9]\d{0,8})\r\n\$(\d{1,2})\r\n")
 _WORD = re.compile(rb"\$(\d{1,9})\r\n")
 _BEGINNING = re.compile(rb"\*(([1-9]\d{0,8})?\r?|[1-9]\d{0,8}\r\n(\$\d{0,2}\r?)?)\Z")
@@ -18,7 +24,8 @@ class Commands:
     """Reads the commands of one connection, which arrive in pieces.
 
     A command is an array of strings with their lengths. Lines that the server would read otherwise than it
-    (`PING` without lengths, say) are refused: behind them commands could hide.
+    (`PING` without lengths, say) are refused: behind them commands could hide. So are long words where none
+    belong: the server remembers names, keys and what it refused, and counts that as nobody's.
     """
 
     def __init__(self) -> None:
@@ -26,6 +33,7 @@ class Commands:
         self.largest_value = 0  # bytes of the longest word of a SET
         self._name = b""
         self._to_come = 0  # words of the present command
+        self._before_payload = 0  # of these
         self._inside = 0  # bytes of the present word
 
     def read(self, data: bytes, may: Callable[[bytes], bool]) -> int:
@@ -50,7 +58,10 @@ class Commands:
                 return at
             if self._to_come:
                 self._to_come -= 1
+                self._before_payload -= 1
                 size = int(header[1])
+                if size > LONGEST_WORD and self._before_payload > 0:
+                    raise CommandError
                 if self._name == b"SET":
                     self.largest_value = max(self.largest_value, size)
                 self.words += 1
@@ -61,6 +72,7 @@ class Commands:
                 if end > len(data) or not may(name):
                     return at
                 self._name, self._to_come = name, int(header[1]) - 1
+                self._before_payload = _PAYLOAD.get(name, self._to_come + 1)
                 self.words += 2
                 at = end
 

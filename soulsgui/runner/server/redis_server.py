@@ -266,6 +266,9 @@ def _configuration(data_dir: Path, secret: Path, max_memory: int, binary: Server
         # client far away. What one client may leave unread, `connection_guard` sees to.
         f"client-output-buffer-limit normal {max_memory} {max_memory // 4} 10",
         *([f"min-string-size-avoid-copy-reply {_NEVER}"] if copies else []),
+        # Both keep what clients say, and count it as nobody's.
+        "acllog-max-len 0",
+        "slowlog-max-len 0",
         "tcp-keepalive 30",
         "databases 1",
     )

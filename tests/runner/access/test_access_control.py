@@ -1,6 +1,7 @@
 """Who is let in, on each server program of this machine: live, after a restart, on private addresses."""
 
 import asyncio
+import errno
 import subprocess
 import sys
 from collections.abc import AsyncIterator
@@ -172,6 +173,22 @@ async def test_who_is_revoked_while_the_server_is_away_is_out_when_it_comes_back
     house.process = start(house.server)
     await house.access.look()
     assert (is_let_in(invitation), is_let_in(late)) == (False, True)
+
+
+async def test_who_is_revoked_on_a_full_disk_is_out(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    await house.new_runner()
+    invitation = await house.invite("a")
+    with connected(address_of(invitation)) as client:
+        client.ping()
+
+    def full(_client: str) -> None:
+        raise OSError(errno.ENOSPC, "no room")
+
+    monkeypatch.setattr(house.access.invitations, "revoke", full)
+    with pytest.raises(OSError, match="no room"):
+        await house.access.revoke("a")
+    with connected(address_of(invitation)) as client, pytest.raises(redis.AuthenticationError):
+        client.ping()
 
 
 async def test_commands_at_the_same_time_leave_the_file_and_the_server_the_same(house: House) -> None:

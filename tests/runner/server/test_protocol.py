@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from soulsgui.runner.server.gateway import packed
-from soulsgui.runner.server.protocol import CommandError, Commands, Replies
+from soulsgui.runner.server.protocol import LONGEST_WORD, CommandError, Commands, Replies
 
 WORDS = st.lists(st.binary(max_size=40), max_size=3)
 COMMANDS = st.lists(st.tuples(st.binary(max_size=20), WORDS), max_size=6)
@@ -64,6 +64,11 @@ def test_nothing_is_passed_of_a_command_that_is_to_wait() -> None:
     assert commands.read(data[len(first) :], lambda _: True) == len(data) - len(first)
 
 
+def test_a_payload_may_be_of_any_length() -> None:
+    data = packed(b"XADD", b"key", b"*", b"c", bytes(10 * LONGEST_WORD)) + packed(b"SET", b"key", bytes(2000))
+    assert Commands().read(data, lambda _: True) == len(data)
+
+
 @given(REPLIES, CUTS)
 def test_replies_are_counted_at_their_end(replies: list[bytes], cuts: list[int]) -> None:
     data, counter, came, found = b"".join(replies), Replies(), 0, 0
@@ -94,6 +99,9 @@ def test_replies_are_counted_at_their_end(replies: list[bytes], cuts: list[int])
         b"*1\r\n$4x\nPING\r\n",
         b"*1234567890\r\n",
         packed(b"PING") + b"PING\r\n",
+        packed(b"PING", bytes(LONGEST_WORD + 1)),
+        packed(b"CLIENT", b"SETNAME", bytes(LONGEST_WORD + 1)),
+        packed(b"XADD", bytes(LONGEST_WORD + 1)),
     ],
 )
 def test_what_the_server_could_read_otherwise_is_refused(data: bytes) -> None:
