@@ -381,8 +381,8 @@ class Runner(BaseRunner):
         self._look_at_disk()
         self._look_at_crowd()
         self._look_at_gateway()
-        up = turn.reachable and not self.server_state.disk_full and not self._crowded
-        self.supervisor.context.server_up = up
+        takes_writes = not (self.server_state.disk_full or self._crowded or self.memory.refuses)
+        self.supervisor.context.server_up = turn.reachable and takes_writes
         writes = self.roster.take(turn, now)
         self.server_state.take(turn)
         self.bus.resolve(turn.answers)

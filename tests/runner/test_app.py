@@ -157,6 +157,13 @@ async def test_refused_chunks_and_the_log_of_a_client_elsewhere_are_shown_whatev
         await until(lambda: not runner.supervisor.context.server_up)
     await until(lambda: runner.supervisor.context.server_up)
 
+    # Nobody's signs of life arrive while the server's memory is full.
+    before = await runner.bus.call(lambda connection: connection.config_get("maxmemory"))
+    await runner.bus.call(lambda connection: connection.config_set("maxmemory", 1))
+    await until(lambda: not runner.supervisor.context.server_up)
+    await runner.bus.call(lambda connection: connection.config_set("maxmemory", before["maxmemory"]))
+    await until(lambda: runner.supervisor.context.server_up)
+
 
 async def test_what_can_not_begin_is_refused_at_once(runner: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(SoulsGuiError, match=r"ppo\.gamma"):

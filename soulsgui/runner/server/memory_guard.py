@@ -107,7 +107,10 @@ def dropping_requests(keys: Keys, clients: Sequence[str]) -> Callable[[redis.Red
 
 
 class MemoryGuard:
-    """Looks at the memory, and does what is needed; `words` say how full it is, once that matters."""
+    """Looks at the memory, and does what is needed; `words` say how full it is, once that matters.
+
+    While it `refuses` to write, nobody's signs of life arrive.
+    """
 
     def __init__(
         self,
@@ -118,6 +121,7 @@ class MemoryGuard:
         run_id: Callable[[], str],
     ) -> None:
         self.words = ""
+        self.refuses = False
         self._bus = bus
         self._events = events
         self._clients = clients
@@ -151,6 +155,7 @@ class MemoryGuard:
                 await self._bus.call(removing_large_logs(self._bus.keys, self._clients()))
             info = await self._bus.call(lambda connection: connection.info("memory"))
             used, limit = int(info["used_memory"]), int(info.get("maxmemory", 0))
+            self.refuses = 0 < limit <= used
             if limit:
                 await self._take(used, limit)
             await self._drop_requests()
