@@ -35,6 +35,7 @@ from soulsgui.system.machine import (
     kept_free_bytes,
     listens,
     no_names_left,
+    read_bytes,
     user_name,
     who_connects,
     who_listens,

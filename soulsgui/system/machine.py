@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import socket
+import struct
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
@@ -15,6 +16,9 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+
+# Of Linux 4.1 and newer (linux/tcp.h, tcpi_bytes_received).
+_TCP_INFO_BYTES, _BYTES_RECEIVED_AT = 256, 128
 
 
 def user_name() -> str:
@@ -56,6 +60,22 @@ def who_connects(port: int) -> tuple[int | None, str]:
     """
     pid = _process_of(port, psutil.CONN_ESTABLISHED)
     return pid or None, "" if pid is None else _program_name(pid)
+
+
+def read_bytes(connection: socket.socket, platform: str = sys.platform) -> int | None:
+    """The bytes that were read of a TCP connection so far; None where it is closed or the system hides it."""
+    if platform != "linux":
+        return None
+    import fcntl
+    import termios
+
+    try:
+        told = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _TCP_INFO_BYTES)
+        (received,) = struct.unpack_from("=Q", told, _BYTES_RECEIVED_AT)
+        (waiting,) = struct.unpack("=i", fcntl.ioctl(connection, termios.FIONREAD, bytes(4)))
+    except (OSError, ValueError, struct.error):  # it is closed, or the system is old
+        return None
+    return int(received - waiting)
 
 
 def _process_of(port: int, state: str) -> int | None:

@@ -2,6 +2,7 @@ import getpass
 import os
 import shutil
 import socket
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -16,6 +17,7 @@ from soulsgui.system import (
     free_port,
     has_screen,
     no_names_left,
+    read_bytes,
     user_name,
     who_connects,
     who_listens,
@@ -170,3 +172,18 @@ def test_a_process_descends_from_those_that_started_it() -> None:
     assert descends_from(os.getpid(), os.getpid())
     assert descends_from(os.getpid(), os.getppid())
     assert not descends_from(os.getppid(), os.getpid())
+
+
+def test_what_was_read_of_a_connection_is_counted_where_the_system_tells() -> None:
+    with (
+        socket.create_server(("127.0.0.1", 0)) as server,
+        socket.create_connection(server.getsockname()) as ours,
+    ):
+        theirs, _ = server.accept()
+        with theirs:
+            ours.sendall(bytes(1000))
+            assert len(theirs.recv(600, socket.MSG_WAITALL)) == 600
+            assert read_bytes(theirs, "darwin") is None
+            if sys.platform == "linux":
+                assert read_bytes(theirs) == 600
+    assert read_bytes(theirs) is None

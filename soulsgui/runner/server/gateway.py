@@ -232,7 +232,7 @@ class Gateway:
                     lambda: client, connection, ssl=self._context, ssl_handshake_timeout=LOGIN_TIMEOUT_S
                 )
                 try:
-                    if not await self._let_in(client):
+                    if not await self._let_in(connection, client):
                         self._refuse(host)
                 except BaseException:
                     client.transport.abort()
@@ -241,7 +241,7 @@ class Gateway:
             self._refuse(host)
             logger.debug("%s was not let in: %r", host, error)
 
-    async def _let_in(self, client: Side) -> bool:
+    async def _let_in(self, line: socket.socket, client: Side) -> bool:
         """Join one to the server once both know who it is; return whether it was let in."""
         said = await client.match(_LOGIN)
         name = client_of_user(said[1].decode(errors="replace")) if said is not None and said[1] else ""
@@ -274,7 +274,7 @@ class Gateway:
         if client.lost:  # while the server answered
             server.end()
             return False
-        Passing(client, server, self._clients[name])
+        Passing(line, client, server, self._clients[name])
         return True
 
     def _end(self, task: asyncio.Task[None]) -> None:
@@ -308,6 +308,8 @@ class Gateway:
                     weights_bytes = await server.strlen(keys.weights)
                     for one in self._clients.values():
                         one.weights_bytes = weights_bytes
+                for one in self._clients.values():
+                    one.look()
                 if self._refused and time.monotonic() - told_at > _TOLD_EVERY_S:
                     most = ", ".join(f"{host} ({count})" for host, count in self._refused.most_common(_NAMED))
                     logger.info("%d were not let in, of: %s", self._refused.total(), most)

@@ -6,12 +6,14 @@ that are still to come are few: the server keeps each whole until it is read.
 
 import asyncio
 import re
+import socket
 from collections import deque
 from collections.abc import Callable
 from typing import cast
 
 from soulsgui.runner.server.allowance import Allowance
 from soulsgui.runner.server.protocol import CommandError, Commands, Replies
+from soulsgui.system import read_bytes
 from soulsgui.wire.access import client_commands
 
 ROOM_BYTES = 16 * 2**20
@@ -22,6 +24,7 @@ _LONGEST_LOGIN = 1024
 _LAST_WORDS_S = 1.0
 _PAUSE_S = 0.005
 _FREED_S = 1.0
+_RECORD_BYTES = 22  # of a record of TLS 1.3, beside what it holds
 _NO_COMMAND = b"-ERR Protocol error: no command of a client, as an array of strings with their lengths\r\n"
 _COMMANDS = frozenset(name.encode() for name in client_commands())
 _UNREAD, _SPENT = "the other side reads slowly", "its allowance is used up"
@@ -170,6 +173,11 @@ class Throughput:
         for one in list(self._connections):
             one.pass_on()
 
+    def look(self) -> None:
+        """Count the records of the encryption as words: they cost as much, however little they hold."""
+        if records := sum(one.new_records() for one in self._connections):
+            self.spend(0, records)
+
     def spend(self, size: int, words: int) -> None:
         """Count what was passed on."""
         now = self._loop.time()
@@ -192,11 +200,14 @@ class Throughput:
 class Passing:
     """A connection: a client, the server's side, and what the client has asked for there."""
 
-    def __init__(self, client: Side, server: Side, its: Throughput) -> None:
+    def __init__(self, line: socket.socket, client: Side, server: Side, its: Throughput) -> None:
+        self._line = line
         self._client, self._server, self._its = client, server, its
         self._commands, self._replies = Commands(), Replies()
         self._waiting = b""  # what the client has said, and may not say yet
         self._asked: deque[int] = deque()  # bytes of answers to come, of each command
+        self._received = 0  # bytes that came from the client, decrypted
+        self._records = 0  # in which they came, at most
         self._listens = False  # to channels: what comes then is no reply to anything
         self._waits = False  # for answers
         before = client.on_lost
@@ -220,6 +231,13 @@ class Passing:
         """End one cause of `hold`."""
         self._client.go_on(why)
         self._server.go_on(why)
+
+    def new_records(self) -> int:
+        """Return how many records of the encryption came since the last look, as far as the system tells."""
+        line_bytes = read_bytes(self._line)
+        records = 0 if line_bytes is None else (line_bytes - self._received) // _RECORD_BYTES
+        new, self._records = max(0, records - self._records), max(records, self._records)
+        return new
 
     def drop_if_asked(self) -> None:
         """End it, where large answers are on their way."""
@@ -269,6 +287,7 @@ class Passing:
         return not self._waits
 
     def _from_client(self, data: bytes) -> None:
+        self._received += len(data)
         self._waiting += data
         self.pass_on()
 

@@ -221,6 +221,34 @@ def test_who_logs_in_many_times_at_once_has_no_more_connections(
     until(lambda: _comes_in(outside), "there is room again")
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="others don't tell how much was read")
+def test_who_sends_its_bytes_one_by_one_floods(
+    outside: Address, redis_client: redis.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(allowance, "WORDS_PER_S", 2000)
+    monkeypatch.setattr(allowance, "FLOOD_S", 1.0)
+    key, stop = Keys(outside.prefix).node(GATEWAY), threading.Event()
+
+    def drip() -> None:
+        with closing(knock(outside)) as one:
+            one.sendall(_login(outside))
+            word = packed(b"SET", b"x", bytes(2**20))
+            for place in range(len(word)):
+                if stop.is_set():
+                    return
+                one.sendall(word[place : place + 1])
+
+    dripping = threading.Thread(target=drip)
+    dripping.start()
+    try:
+        until(
+            lambda: (state := NodeState.read(redis_client.get(key))) and state.floods == ["a"], "it is named"
+        )
+    finally:
+        stop.set()
+        dripping.join()
+
+
 @pytest.mark.parametrize("command", [b"GETRANGE", b"GET"])
 def test_what_a_client_does_not_read_is_not_asked_for(
     outside: Address, redis_client: redis.Redis, monkeypatch: pytest.MonkeyPatch, command: bytes
