@@ -58,6 +58,7 @@ class Journal(Generic[N]):
             self._lines += 1
         except OSError as error:
             logger.error("a line can't be written to %s: %s", self._path.name, error)
+            self._lines = 2 * KEPT  # it may be torn: the next time all are written anew
 
     def _keep_unreadable(self) -> int:
         """Keep lines aside that are none of ours, the newest MB of them; return how many there were now.
