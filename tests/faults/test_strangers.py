@@ -93,6 +93,7 @@ def told_anew(folder: Path) -> None:
     for name in files:
         if (folder / name).is_file() and (folder / name).stat().st_size < 2**26:
             manifest["files"][name] = ManifestFile.of((folder / name).read_bytes()).model_dump()
+    manifest.pop("sha256", None)  # as in those of older versions
     path.write_text(json.dumps(manifest))
 
 
