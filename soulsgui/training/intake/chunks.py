@@ -306,6 +306,11 @@ class Ingest:
             self._use_together(together, cut_off)
         return cut_off
 
+    def forget(self, client: str) -> None:
+        """Measure whoever comes under a client's name by what comes from now on."""
+        for measure in (*self.sizes.values(), self.arrived):
+            measure.forget(client)
+
     def _portions(self, arrivals: Sequence[Arrivals]) -> Iterator[Sequence[Arrivals]]:
         """Yield the chunks in order, as many at once as fit into memory once they are opened."""
         # Compressed ones may be a thousand times as large then.

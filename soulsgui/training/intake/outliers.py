@@ -43,8 +43,13 @@ class Sizes:
 
     def release(self, client: str) -> None:
         """Begin anew with a client, and never call it an outlier again: somebody has looked at it."""
-        self._seen.pop(client, None)
+        self.forget(client)
         self._released.add(client)
+
+    def forget(self, client: str) -> None:
+        """Begin anew with whoever comes under a client's name."""
+        self._seen.pop(client, None)
+        self._released.discard(client)
 
     def outliers(self, decades: float) -> dict[str, str]:
         """Say whose numbers are so many powers of ten larger than those of the others, in words."""
@@ -103,6 +108,10 @@ class ArrivedEpisodes:
         kept = min(NEWEST_EPISODES / newest[0], 1.0) if newest[0] else 1.0
         ended, length, returns, sizes = (one * kept for one in newest)
         self._seen[client] = count + episodes, ended, length, returns, sizes
+
+    def forget(self, client: str) -> None:
+        """Begin anew with whoever comes under a client's name."""
+        self._seen.pop(client, None)
 
     def told(self, clients: Iterable[str]) -> dict[str, Arrived]:
         """Return what came of those clients of which an episode did."""
