@@ -26,7 +26,7 @@ from soulsgui.training.intake.checks import CODES, GOOD, LEFT_OUT, Codes, count_
 from soulsgui.training.intake.outliers import ArrivedEpisodes, Sizes
 from soulsgui.training.intake.sessions import REFUSED, Session, Sessions
 from soulsgui.wire.group_reader import Fields, as_dict
-from soulsgui.wire.keys import EntryId, Keys
+from soulsgui.wire.keys import EntryId, Keys, is_own_name
 from soulsgui.wire.messages.chunk import NUMBER_FIELD, Reason
 from soulsgui.wire.messages.chunk_decoder import ChunkForm, OpenedChunks
 from soulsgui.wire.messages.node import HEAD_BYTES, Reject, Rejects
@@ -308,8 +308,9 @@ class Ingest:
 
     def forget(self, client: str) -> None:
         """Measure whoever comes under a client's name by what comes from now on."""
-        for measure in (*self.sizes.values(), self.arrived):
-            measure.forget(client)
+        if not is_own_name(client):  # such a name is given to nobody else
+            for measure in (*self.sizes.values(), self.arrived):
+                measure.forget(client)
 
     def _portions(self, arrivals: Sequence[Arrivals]) -> Iterator[Sequence[Arrivals]]:
         """Yield the chunks in order, as many at once as fit into memory once they are opened."""
