@@ -8,7 +8,7 @@ import pytest
 
 from soulsgui.telemetry.backing import WAITS_S, Backing
 from soulsgui.telemetry.intake import DropReason
-from soulsgui.training.intake.outliers import ArrivedEpisodes
+from soulsgui.training.intake.arrived import ArrivedEpisodes
 from soulsgui.wire.messages.base import Instance
 from soulsgui.wire.messages.node import NodeState
 from soulsgui.wire.messages.session import Episode

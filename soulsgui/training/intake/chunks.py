@@ -22,8 +22,9 @@ from soulsgui.environments.spaces import SpacesSpec
 from soulsgui.environments.step import LARGEST
 from soulsgui.errors import printable
 from soulsgui.experience.segments import ORIGIN_BIT, Ints, Segments
+from soulsgui.training.intake.arrived import ArrivedEpisodes
 from soulsgui.training.intake.checks import CODES, GOOD, LEFT_OUT, Codes, count_refused
-from soulsgui.training.intake.outliers import ArrivedEpisodes, Sizes
+from soulsgui.training.intake.outliers import Sizes
 from soulsgui.training.intake.sessions import REFUSED, Session, Sessions
 from soulsgui.wire.group_reader import Fields, as_dict
 from soulsgui.wire.keys import EntryId, Keys, is_own_name
