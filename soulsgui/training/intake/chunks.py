@@ -310,8 +310,9 @@ class Ingest:
     def forget(self, client: str) -> None:
         """Measure whoever comes under a client's name by what comes from now on."""
         if not is_own_name(client):  # such a name is given to nobody else
-            for measure in (*self.sizes.values(), self.arrived):
-                measure.forget(client)
+            for sizes in self.sizes.values():
+                sizes.forget(client)
+            self.arrived.forget(client)
 
     def _portions(self, arrivals: Sequence[Arrivals]) -> Iterator[Sequence[Arrivals]]:
         """Yield the chunks in order, as many at once as fit into memory once they are opened."""
