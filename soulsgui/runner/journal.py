@@ -25,15 +25,11 @@ class Journal(Generic[N]):
         self._path = path
         self._kind = kind
         self._records = {record.number: record for record in read_journal(path, kind)}
+        self.last_number = max(self._records, default=0)  # of the newest
         self._aside = path.with_name(f"{path.stem}_unreadable{path.suffix}")
         self._lines = 0
         self._lost = self._keep_unreadable()
         self._compact()
-
-    @property
-    def last_number(self) -> int:
-        """Number of the newest, 0 before the first."""
-        return next(reversed(self._records), 0)
 
     @property
     def loss(self) -> str:
@@ -46,7 +42,10 @@ class Journal(Generic[N]):
         return [record for record in self._records.values() if record.number > number]
 
     def write(self, record: N) -> None:
-        """Add a record, or its newer state."""
+        """Add a record, or its newer state, unless newer ones have pushed it out meanwhile."""
+        if record.number <= self.last_number and record.number not in self._records:
+            return
+        self.last_number = max(self.last_number, record.number)
         self._records[record.number] = record
         while len(self._records) > KEPT:
             del self._records[next(iter(self._records))]
@@ -59,6 +58,7 @@ class Journal(Generic[N]):
             self._lines += 1
         except OSError as error:
             logger.error("a line can't be written to %s: %s", self._path.name, error)
+            self._lines = 2 * KEPT  # it may be torn: the next time all are written anew
 
     def _keep_unreadable(self) -> int:
         """Keep lines aside that are none of ours, the newest MB of them; return how many there were now.

@@ -41,6 +41,7 @@ logger = logging.getLogger(__name__)
 
 _LAST_WORDS_S = 5.0
 _HOW_TO_AGREE = "Agree in the window or by `soulsgui join agree`; `soulsgui client` asks when it is begun"
+_MOST_ENVS_PER_CORE = 64
 _ASKS = "Its owner is asked whether what this server wants to run may run there."
 
 
@@ -70,13 +71,14 @@ class ClientOptions:
 
 
 def within_means(settings: Mapping[str, Any], memory: int, cores: int) -> dict[str, Any]:
-    """Return a server's settings with no more memory (bytes) and processes than a computer can spare."""
+    """Return a server's settings with no more memory (bytes) and environments than a computer can spare."""
     half = memory // 2
     asked = settings["client.max_memory"]
     return dict(settings) | {
         "client.max_memory": half if asked is None else min(asked, half),
         "client.buffer_bytes": min(settings["client.buffer_bytes"], half // 4),
         "client.workers": min(settings["client.workers"], cores),
+        "env.num_envs": min(settings["env.num_envs"], _MOST_ENVS_PER_CORE * cores),
     }
 
 

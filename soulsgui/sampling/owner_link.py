@@ -152,7 +152,8 @@ class OwnerLink(threading.Thread):
             aside = path.with_name(f".{path.name}.tmp")
             aside.write_bytes(self._report().to_json().encode())
             replace(aside, path)
-        except OSError as error:
+        except Exception as error:  # whatever it is, the owner can still have this client pause and stop
             if str(error) != self._trouble:
-                logger.warning("the report to the owner can't be written: %s", error)
+                unforeseen = not isinstance(error, OSError)
+                logger.warning("the report to the owner can't be written: %s", error, exc_info=unforeseen)
             self._trouble = str(error)

@@ -80,6 +80,10 @@ class Backing:
         if trainer.attempt != self._attempt:
             self._attempt = trainer.attempt
             self._accounts.clear()
+        for client, account in list(self._accounts.items()):
+            now_arrived, before = trainer.arrived.get(client), account.arrived
+            if now_arrived is None or (before is not None and now_arrived.episodes < before.episodes):
+                del self._accounts[client]  # whoever comes under its name is another
         for client, arrived in trainer.arrived.items():
             self._accounts[client].arrived = arrived
         took = trainer.phase in _TAKES or trainer.env_steps != self._steps

@@ -30,6 +30,7 @@ from soulsgui.wire.manifest import (
     NOTE,
     Manifest,
     ManifestFile,
+    packed_manifest,
     read_manifest,
     verify,
 )
@@ -114,9 +115,8 @@ def write_checkpoint(target: Path, checkpoint: Checkpoint, keep: Sequence[Path] 
         for name, data in files.items():
             (aside / name).write_bytes(data)
         hashes = {name: ManifestFile.of(data) for name, data in files.items()}
-        manifest = checkpoint.info.model_copy(update={"files": hashes}).model_dump(mode="json")
-        # Not `to_json`, which would make null of the infinite bounds of a space.
-        (aside / MANIFEST).write_bytes(json.dumps(manifest, indent=1).encode())
+        manifest = checkpoint.info.model_copy(update={"files": hashes})
+        (aside / MANIFEST).write_bytes(packed_manifest(manifest))
         if checkpoint.note:
             (aside / NOTE).write_text(checkpoint.note, encoding="utf-8")
         replace_dir(aside, target, keep=keep)

@@ -1,6 +1,7 @@
 """The manifest of a checkpoint: its facts, and the hashes its files are verified with."""
 
 import hashlib
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
@@ -26,6 +27,7 @@ ScoredBy = Literal["", "training", "evaluation"]
 """What the score of a checkpoint is the mean return of: the last training episodes, or one evaluation."""
 
 _REMEDY = "Use another checkpoint."
+_OWN_HASH = "sha256"  # of all else that a manifest says; not in those of older versions
 
 
 class ManifestFile(Message):
@@ -85,6 +87,17 @@ class Manifest(Message):
         return value
 
 
+def packed_manifest(manifest: Manifest) -> bytes:
+    """Return the contents of a manifest's file, with the hash of what it says."""
+    # Not `to_json`, which would make null of the infinite bounds of a space.
+    told = manifest.model_dump(mode="json")
+    return json.dumps(told | {_OWN_HASH: _hash_of(told)}, indent=1).encode()
+
+
+def _hash_of(told: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
+
+
 def read_manifest(folder: Path) -> Manifest:
     """Read the manifest of a checkpoint.
 
@@ -94,7 +107,8 @@ def read_manifest(folder: Path) -> Manifest:
     from soulsgui.system import read_small  # commands that only ask a runner do without what that loads
 
     try:
-        return Manifest.model_validate_json(read_small(folder / MANIFEST))
+        data = read_small(folder / MANIFEST)
+        manifest = Manifest.model_validate_json(data)
     except FileNotFoundError as error:
         raise CheckpointError(f"{MANIFEST} is missing", _REMEDY) from error
     except OSError as error:
@@ -105,6 +119,10 @@ def read_manifest(folder: Path) -> Manifest:
             raise CheckpointError(detail["msg"], "Install that version to go on with it.") from error
         place = f"{'.'.join(map(str, detail['loc']))}: ".removeprefix(": ")
         raise CheckpointError(f"{MANIFEST} can't be read: {place}{detail['msg']}", _REMEDY) from error
+    told = json.loads(data)
+    if told.pop(_OWN_HASH, None) not in (None, _hash_of(told)):
+        raise CheckpointError(f"{MANIFEST} is damaged", _REMEDY)
+    return manifest
 
 
 def sha256_of(path: Path) -> str:

@@ -11,12 +11,16 @@ from pathlib import Path
 
 import pytest
 
+from soulsgui.errors import ServerUnreachableError
 from soulsgui.process import child_env, own_command
 from soulsgui.runner.access.certificate import ensure_certificate
 from soulsgui.system import free_port, raise_open_files
 from soulsgui.wire.access import secret_hash, user_of, user_words
+from soulsgui.wire.api_client import CONTROL_FILE
 from soulsgui.wire.connection import AWAY, Address, connect, connect_async
+from soulsgui.wire.control import ControlFile
 from soulsgui.wire.keys import Keys
+from tests.end_to_end.server import UNHURRIED, RunningServer, wait_for
 from tests.faults import crowder
 from tests.faults.report import Report
 from tests.faults.waiting import until
@@ -28,7 +32,21 @@ SECRET = "0123456789abcdef-for-tests"
 ADDRESSES = 5
 IN_WITHIN_S = 5.0
 CROWDS = [(100, 3), pytest.param((1000, 60), marks=[pytest.mark.slow, pytest.mark.timeout(600)])]
+SIEGE_S = 60.0
 COUNTS = [20, pytest.param(1000, marks=[pytest.mark.slow, pytest.mark.timeout(600)])]
+
+
+@contextmanager
+def _crowd(host: str, port: int, rate: int) -> Iterator[None]:
+    place = [host, str(port), str(rate), str(ADDRESSES)]
+    with subprocess.Popen([sys.executable, crowder.__file__, *place], stdout=subprocess.PIPE) as crowding:
+        try:
+            assert crowding.stdout is not None
+            assert crowding.stdout.readline() == b"begun\n"
+            yield
+            assert crowding.poll() is None
+        finally:
+            crowding.kill()
 
 
 @contextmanager
@@ -65,25 +83,48 @@ def test_who_knows_a_secret_comes_in_through_a_crowd_of_several_addresses(
     tmp_path: Path, report: Report, crowd: tuple[int, int]
 ) -> None:
     rate, seconds = crowd
-    with _way_in(tmp_path, 1) as (_, (own,)), closing(connect(own)) as inside:
-        place = [own.host, str(own.port), str(rate), str(ADDRESSES)]
-        with subprocess.Popen([sys.executable, crowder.__file__, *place], stdout=subprocess.PIPE) as crowding:
-            try:
-                assert crowding.stdout is not None
-                assert crowding.stdout.readline() == b"begun\n"
-                report.injected(f"{rate} connections a second from {ADDRESSES} addresses")
-                before, ends = inside.client_id(), time.monotonic() + seconds
-                while time.monotonic() < ends:
-                    began = time.monotonic()
-                    until(lambda: _comes_in(own), "who knows a secret comes in")
-                    taken = time.monotonic() - began
-                    report.recovered(taken)
-                    assert taken <= IN_WITHIN_S or rate < 1000  # run by itself: else the clock says nothing
-                    assert inside.client_id() == before, "who is inside stays there"
-                    time.sleep(0.2)
-                assert crowding.poll() is None
-            finally:
-                crowding.kill()
+    with (
+        _way_in(tmp_path, 1) as (_, (own,)),
+        closing(connect(own)) as inside,
+        _crowd(own.host, own.port, rate),
+    ):
+        report.injected(f"{rate} connections a second from {ADDRESSES} addresses")
+        before, ends = inside.client_id(), time.monotonic() + seconds
+        while time.monotonic() < ends:
+            began = time.monotonic()
+            until(lambda: _comes_in(own), "who knows a secret comes in")
+            taken = time.monotonic() - began
+            report.recovered(taken)
+            assert taken <= IN_WITHIN_S or rate < 1000  # run by itself: else the clock says nothing
+            assert inside.client_id() == before, "who is inside stays there"
+            time.sleep(0.2)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_training_goes_on_beside_crowds_at_the_gateway_and_the_control_port(
+    tmp_path: Path, report: Report
+) -> None:
+    def updates() -> int:
+        try:
+            return server.status().run.updates
+        except ServerUnreachableError:  # among too many without the token before its own was read
+            return 0
+
+    with closing(RunningServer(tmp_path)) as server:
+        server.start_run(overrides=UNHURRIED | {"clients.local": 1})
+        before = {one.name: one.pid for one in server.status().services}
+        gateway = Address.read(server.data / "server" / "redis.json")
+        control = ControlFile.load(server.data / "server" / CONTROL_FILE)
+        with _crowd(gateway.host, gateway.port, 300), _crowd(control.host, control.port, 300):
+            report.injected("300 connections a second at each")
+            ends = time.monotonic() + SIEGE_S
+            while time.monotonic() < ends:
+                began, seen = time.monotonic(), wait_for(updates, "an answer")
+                wait_for(lambda seen=seen: updates() > seen, "an update")  # type: ignore[misc]
+                report.recovered(time.monotonic() - began)
+        wait_for(updates, "an answer once they have gone")
+        assert {one.name: one.pid for one in server.status().services} == before, "nothing was killed"
 
 
 @pytest.mark.parametrize("count", COUNTS)

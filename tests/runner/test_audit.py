@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from soulsgui.runner import journal
 from soulsgui.runner.audit import AUDIT_FILE, AuditLog, params_words
 from soulsgui.runner.journal import read_journal
 from soulsgui.wire.control import (
@@ -51,6 +52,21 @@ def test_a_command_stands_in_it_from_its_beginning_and_then_with_its_outcome(
     assert [one.number for one in audit.since(0, 1)] == [3]
     again = AuditLog(tmp_path / AUDIT_FILE, told.append)
     assert again.begin("run.stop", Empty(), "", "").number == 4
+
+
+def test_one_that_ends_after_newer_ones_have_pushed_it_out_turns_no_number_back(
+    tmp_path: Path, told: list[AuditEntry], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(journal, "KEPT", 10)
+    audit = AuditLog(tmp_path / AUDIT_FILE, told.append)
+    long = audit.begin("runs.export", Empty(), "", "")
+    for _ in range(12):
+        audit.end(audit.begin("run.pause", Empty(), "", ""))
+    audit.end(long)
+    assert [one.number for one in audit.since(0, 500)] == list(range(4, 14))
+    assert audit.begin("run.stop", Empty(), "", "").number == 14
+    again = AuditLog(tmp_path / AUDIT_FILE, told.append)
+    assert [one.number for one in again.since(0, 500)] == list(range(5, 15))
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="profiles are private there")

@@ -96,6 +96,22 @@ def test_file_stays_bounded(path: Path, monkeypatch: pytest.MonkeyPatch) -> None
 
 
 @pytest.mark.allow_warnings
+def test_a_line_that_a_full_disk_tore_is_there_again_with_the_next_one(path: Path, events: EventLog) -> None:
+    resource = pytest.importorskip("resource")
+    events.add("info", "one")
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (path.stat().st_size + 20, before[1]))
+    try:
+        events.add("error", "two")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert path.read_bytes().count(b"\n") == 1, "torn"
+    events.add("info", "three")
+    events.add("info", "four")
+    assert [event.what for event in read_events(path)] == ["one", "two", "three", "four"]
+
+
+@pytest.mark.allow_warnings
 def test_event_that_cannot_be_written_is_still_told(path: Path, told: list[Event], events: EventLog) -> None:
     path.unlink(missing_ok=True)
     path.mkdir()

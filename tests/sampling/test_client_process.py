@@ -251,12 +251,12 @@ def test_whoever_is_trusted_runs_whatever_it_names(
 
 
 def test_what_a_server_may_take_is_what_a_computer_can_spare() -> None:
-    least = {"client.max_memory": None, "client.buffer_bytes": 2**20, "client.workers": 0, "seed": 1}
+    names = ("client.max_memory", "client.buffer_bytes", "client.workers", "env.num_envs")
+    least = dict(zip(names, (None, 2**20, 0, 1), strict=True)) | {"seed": 1}
     assert within_means(least, 2**33, 2) == least | {"client.max_memory": 2**32}
-    greedy = {"client.max_memory": 2**50, "client.buffer_bytes": 2**50, "client.workers": 12}
-    spared = {"client.max_memory": 2**32, "client.buffer_bytes": 2**30, "client.workers": 2}
-    assert within_means(greedy, 2**33, 2) == spared
-    small = {"client.max_memory": 2**28, "client.buffer_bytes": 2**20, "client.workers": 2}
+    greedy = dict(zip(names, (2**50, 2**50, 12, 4096), strict=True))
+    assert list(within_means(greedy, 2**33, 2).values()) == [2**32, 2**30, 2, 128]
+    small = dict(zip(names, (2**28, 2**20, 2, 128), strict=True))
     assert within_means(small, 2**33, 2) == small
 
 

@@ -161,6 +161,19 @@ def test_a_full_disk_is_said_once_and_survived(
     assert mine.report() is not None
 
 
+@pytest.mark.allow_warnings
+def test_whatever_is_wrong_with_a_report_wishes_are_heard(
+    mine: _Owner, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr(Progress, "beat", lambda _: 1 // 0)
+        mine.link.start()
+        until(lambda: "ZeroDivisionError" in caplog.text, "it is said")
+        mine.want("pause")
+        until(lambda: mine.link.wish == "pause", "the wish")
+    until(lambda: mine.report() is not None, "the next report")
+
+
 def test_a_report_names_the_newest_episodes_bounded_and_few_old_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     progress = Progress("c", Instance(pid=1), 1, {})
     progress.begin_run("run-1")

@@ -8,7 +8,7 @@ import pytest
 
 from soulsgui.telemetry.backing import WAITS_S, Backing
 from soulsgui.telemetry.intake import DropReason
-from soulsgui.training.intake.outliers import ArrivedEpisodes
+from soulsgui.training.intake.arrived import ArrivedEpisodes
 from soulsgui.wire.messages.base import Instance
 from soulsgui.wire.messages.node import NodeState
 from soulsgui.wire.messages.session import Episode
@@ -154,3 +154,18 @@ def test_time_counts_while_the_trainer_takes_samples_and_another_one_counts_anew
     run.passes(0.5, attempt=2)
     run.tells(*(episode(400.0) for _ in range(3)))
     assert len(run.counted) == 54
+
+
+def test_whoever_is_invited_anew_is_not_judged_by_what_another_sent_under_its_name() -> None:
+    run = Run()
+    run.comes(*(episode(1e6) for _ in range(20)))
+    run.passes(0.5)
+    run.tells(*(episode(1e6) for _ in range(20)))
+    run.trainer.forget("pc")
+    run.passes(0.5)
+    run.tells(episode(5e5))
+    assert run.counted == [1e6] * 20, "nothing has come of it"
+    run.comes(episode(5.0))
+    run.tells(episode(5.0))
+    run.passes(0.5)
+    assert run.counted[20:] == [5.0]

@@ -53,6 +53,9 @@ class IntakeOfTest:
     def lost(self, client: str, reason: str) -> None:
         self.losses.append((client, reason))
 
+    def forget(self, client: str) -> int:
+        return self.used.pop(client, 0)
+
     def turn(self) -> None:
         self.look_around()
         for _ in range(3):

@@ -1,7 +1,6 @@
 """The checkpoints of a run, listed and verified by their manifests, and the saving of its best model."""
 
 import asyncio
-import json
 import logging
 import secrets
 import shutil
@@ -26,6 +25,7 @@ from soulsgui.wire.manifest import (
     NOTE,
     PINNED,
     Manifest,
+    packed_manifest,
     read_manifest,
     sha256_of,
     verify,
@@ -149,8 +149,7 @@ class Checkpoints:
                     shutil.copyfile(source / name, aside / name)
             copied = manifest.model_copy(update=changes)
             verify(aside, copied)
-            text = json.dumps(copied.model_dump(mode="json"), indent=1)
-            (aside / MANIFEST).write_text(text, encoding="utf-8")
+            (aside / MANIFEST).write_bytes(packed_manifest(copied))
             (aside / PINNED).touch()
             replace_dir(aside, target)
         finally:

@@ -22,11 +22,12 @@ from soulsgui.environments.spaces import SpacesSpec
 from soulsgui.environments.step import LARGEST
 from soulsgui.errors import printable
 from soulsgui.experience.segments import ORIGIN_BIT, Ints, Segments
+from soulsgui.training.intake.arrived import ArrivedEpisodes
 from soulsgui.training.intake.checks import CODES, GOOD, LEFT_OUT, Codes, count_refused
-from soulsgui.training.intake.outliers import ArrivedEpisodes, Sizes
+from soulsgui.training.intake.outliers import Sizes
 from soulsgui.training.intake.sessions import REFUSED, Session, Sessions
 from soulsgui.wire.group_reader import Fields, as_dict
-from soulsgui.wire.keys import EntryId, Keys
+from soulsgui.wire.keys import EntryId, Keys, is_own_name
 from soulsgui.wire.messages.chunk import NUMBER_FIELD, Reason
 from soulsgui.wire.messages.chunk_decoder import ChunkForm, OpenedChunks
 from soulsgui.wire.messages.node import HEAD_BYTES, Reject, Rejects
@@ -305,6 +306,13 @@ class Ingest:
         for together in self._portions(arrivals):
             self._use_together(together, cut_off)
         return cut_off
+
+    def forget(self, client: str) -> None:
+        """Measure whoever comes under a client's name by what comes from now on."""
+        if not is_own_name(client):  # such a name is given to nobody else
+            for sizes in self.sizes.values():
+                sizes.forget(client)
+            self.arrived.forget(client)
 
     def _portions(self, arrivals: Sequence[Arrivals]) -> Iterator[Sequence[Arrivals]]:
         """Yield the chunks in order, as many at once as fit into memory once they are opened."""

@@ -7,11 +7,9 @@ and zeros say nothing.
 """
 
 import math
-from collections.abc import Iterable
 from statistics import median
 
 from soulsgui.wire.keys import is_own_name
-from soulsgui.wire.messages.node import Arrived
 
 _LEAST = 100.0  # numbers that a mean is taken over at least: a single large one is no outlier
 _MOST = 1000.0  # so much of the past counts: an honest one pays for nothing later
@@ -43,12 +41,17 @@ class Sizes:
 
     def release(self, client: str) -> None:
         """Begin anew with a client, and never call it an outlier again: somebody has looked at it."""
-        self._seen.pop(client, None)
+        self.forget(client)
         self._released.add(client)
+
+    def forget(self, client: str) -> None:
+        """Begin anew with whoever comes under a client's name."""
+        self._seen.pop(client, None)
+        self._released.discard(client)
 
     def outliers(self, decades: float) -> dict[str, str]:
         """Say whose numbers are so many powers of ten larger than those of the others, in words."""
-        sizes = {client: _size(total, max(count, _LEAST)) for client, (total, count) in self._seen.items()}
+        sizes = self._sizes()
         measures = sizes
         if self._measured_from:
             measures = {
@@ -74,41 +77,14 @@ class Sizes:
         """Say of two who play alone whose numbers are that much larger; which are right is unknown."""
         if len(self._seen) != 2 or self._own:
             return ""
-        sizes = {client: _size(total, max(count, _LEAST)) for client, (total, count) in self._seen.items()}
+        sizes = self._sizes()
         small, large = sorted(sizes, key=lambda client: sizes[client])
         times = 10 ** (sizes[large] - sizes[small])
         return f"{large} are {times:.2g} times as large as those of {small}" if times > 10**decades else ""
 
+    def _sizes(self) -> dict[str, float]:
+        return {client: _size(total, max(count, _LEAST)) for client, (total, count) in self._seen.items()}
+
 
 def _size(total: float, count: float) -> float:
     return math.log10(total / count) if total else 0.0
-
-
-NEWEST_EPISODES = 100.0
-"""Of so many of a client is told what they are like."""
-
-
-class ArrivedEpisodes:
-    """What the episodes of each invited client are like, by the samples that came of it."""
-
-    def __init__(self) -> None:
-        self._seen: dict[str, tuple[int, float, float, float, float]] = {}
-
-    def note(self, client: str, episodes: int, steps: float, total: float, size: float) -> None:
-        """Take in how many episodes ended in so many steps, with the sums of their (absolute) rewards."""
-        if client not in self._seen and is_own_name(client):
-            return
-        count, *before = self._seen.get(client, (0, 0.0, 0.0, 0.0, 0.0))
-        newest = [old + new for old, new in zip(before, (episodes, steps, total, size), strict=True)]
-        kept = min(NEWEST_EPISODES / newest[0], 1.0) if newest[0] else 1.0
-        ended, length, returns, sizes = (one * kept for one in newest)
-        self._seen[client] = count + episodes, ended, length, returns, sizes
-
-    def told(self, clients: Iterable[str]) -> dict[str, Arrived]:
-        """Return what came of those clients of which an episode did."""
-        found = {client: self._seen[client] for client in clients if client in self._seen}
-        return {
-            client: Arrived(count, *(float(f"{one / episodes:.6g}") for one in (steps, total, size)))
-            for client, (count, episodes, steps, total, size) in found.items()
-            if episodes
-        }

@@ -220,7 +220,10 @@ class Intake:
             return
         every_s = _ROSTER_EVERY_WHILE_WAITING_S if often else _ROSTER_EVERY_S
         self._next_look = now + max(every_s, min(_PAUSE_AFTER_LOOK * self._look_s, _ROSTER_AT_LEAST_EVERY_S))
+        before = set(self.roster.clients)
         self.roster.read(connection)
+        for client in before.difference(self.roster.clients):
+            self.ingest.forget(client)
         self._hold_back_floods(connection)
         self._tell(connection)
         listed = [client for client in self.roster.clients if client not in self._flooding]
@@ -288,6 +291,7 @@ class Intake:
     def _begin_anew(self, client: str) -> None:
         """Know nothing of a client any more: its stream was taken away, and whoever comes is another."""
         self.sessions.forget(client)
+        self.ingest.forget(client)
         self._flooding.discard(client)
         self._hellos.forget(client)
         self._left_over.pop(client, None)

@@ -118,10 +118,10 @@ def test_checkpoint_that_is_replaced_while_it_is_read_is_read_again_and_unchange
     assert (info.env_steps, info.valid) == (200, True)
     assert len(calls) == 2
 
-    def hashed_again() -> None:
+    def hashed_again(*_: Any) -> None:
         raise AssertionError("hashed again")
 
-    monkeypatch.setattr(hashlib, "sha256", hashed_again)
+    monkeypatch.setattr(hashlib, "file_digest", hashed_again)
     assert checkpoints.list(saved)[0].valid
 
 

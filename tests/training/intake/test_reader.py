@@ -1,10 +1,13 @@
 """From streams to segments: what is read, taken over, granted, and who is held back."""
 
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 import redis
 
+from soulsgui.experience.segments import TERMINATED
 from soulsgui.training.intake import reader as read_size
 from soulsgui.training.intake.reader import PER_STREAM, READ_BYTES, FloodGuard, HelloCounter, ReadSize
 from soulsgui.training.intake.sessions import LEFT, NEW_SESSION
@@ -367,6 +370,38 @@ def test_whoever_is_invited_anew_comes_in_whatever_another_did_under_its_name(
     player.send(chunk())
     trainer.turn()
     assert trainer.used["c"]
+
+
+@pytest.mark.allow_warnings
+@pytest.mark.parametrize("how", ["reissued", "off the list"])
+@pytest.mark.parametrize("released", [False, True])
+def test_whoever_is_invited_anew_is_measured_by_what_it_sends_itself(
+    trainer: IntakeOfTest, member: Player, how: str, released: bool
+) -> None:
+    own = joined(trainer, Player(member.connection, member.keys, "client-1"))
+    usual = segments((16, 16), flags=np.full(2, TERMINATED, np.uint8))
+    large = replace(usual, reward=usual.reward * 1e6)
+    own.send(chunk(usual))
+    member.send(chunk(large))
+    trainer.turn()
+    assert member.granted().status == "quarantined"
+    if released:
+        trainer.intake.release("c")
+        member.send(chunk(large))
+        trainer.turn()
+        assert trainer.used["c"] == large.steps
+    trainer.connection.unlink(*member.keys.of_client("c"))  # as the runner does at a reissue
+    if how == "off the list":
+        trainer.connection.hdel(member.keys.clients, "c", "client-1")  # of which is known how it plays
+        trainer.turn()
+    newcomer = joined(trainer, Player(member.connection, member.keys))
+    trainer.used.clear()
+    newcomer.send(chunk(large if released else usual))
+    trainer.turn()
+    assert (newcomer.granted().status, trainer.used["c"]) == (
+        ("quarantined", 0) if released else ("accepted", usual.steps)
+    )
+    assert trainer.intake.ingest.arrived.told(["c"])["c"].episodes == 2, "of those of another nothing is left"
 
 
 def test_who_says_hello_on_a_stream_begun_anew_is_answered_at_once(
