@@ -130,9 +130,9 @@ class Study:
         return found
 
     def end(self, state: SweepState) -> None:
-        """Note that it is over, and that no trial of it goes on."""
+        """Note that it is over; a trial of it that goes on is given up."""
         for trial in self._study.get_trials(states=(TrialState.RUNNING,)):
-            self._study.tell(trial.number, state=TrialState.FAIL)
+            self._study.tell(trial.number, state=TrialState.PRUNED)
         self._study.set_user_attr("state", state)
 
     def next_trial(self) -> "Trial | None":

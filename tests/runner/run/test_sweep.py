@@ -72,6 +72,26 @@ def test_trials_are_told_pruned_and_gone_on_with_from_the_file(tmp_path: Path) -
     assert (Study(path, "one").state, names(path)) == ("finished", ["one"])
 
 
+def test_the_trial_of_a_sweep_that_is_stopped_is_given_up(tmp_path: Path) -> None:
+    study = study_of(tmp_path / "sweeps", trials=8)
+    for score in (1.0, 2.0):
+        trial = study.next_trial()
+        assert trial is not None
+        if score == 2.0:
+            trial.report(10, 9.0)
+            break
+        trial.tell(score, pruned=False)
+    study.end("stopped")
+    status = Study(tmp_path / "sweeps", "one").status()
+    assert [one.state for one in status.trials] == ["complete", "pruned"]
+    assert status.best is not None
+    assert status.best.number == 0, "what was given up is no result"
+    early = study_of(tmp_path / "early")
+    assert early.next_trial() is not None
+    early.end("stopped")
+    assert [one.state for one in early.status().trials] == ["pruned"], "before it told anything, too"
+
+
 def test_a_grid_makes_each_combination_once(tmp_path: Path) -> None:
     asked = SweepStartParams(space={"ppo.epochs": [5, 10]}, sampler="grid")
     space = {"ppo.epochs": Dimension(choices=("5", "10")), "ppo.shuffle": Dimension(choices=('"none"',))}
