@@ -232,10 +232,9 @@ class Trial:
         return bool(self._trial.should_prune())
 
     def tell(self, score: float | None, pruned: bool) -> None:
-        """Tell how it has ended; one that was given up before it told anything has failed."""
+        """Tell how it has ended: given up, come to nothing, or with a score."""
         if pruned:
-            state = TrialState.PRUNED if self._part else TrialState.FAIL
-            self._study.tell(self.number, state=state)
+            self._study.tell(self.number, state=TrialState.PRUNED)
         elif score is None or not math.isfinite(score):
             self._study.tell(self.number, state=TrialState.FAIL)
         else:

@@ -144,13 +144,13 @@ class Sweeps:
             await self._put_in(study, trial)
 
     async def _put_in(self, study: "Study", trial: "Trial") -> None:
-        """Put the run of a trial into the queue; values that do not go together come to nothing."""
+        """Put the run of a trial into the queue; one whose values do not go together is given up."""
         base = layer_of_tree(with_new_names(study.config), study.name)
         try:
             settings = combine([base, Layer(study.name, trial.values)])
         except ConfigError as error:
             logger.warning("%s of %s can't be run: %s", trial.name, study.name, error)
-            await self._over(study, trial, None)
+            await self._over(study, trial, None, pruned=True)
             return
         await asyncio.to_thread(trial.note_queued)
         queue = self._manager.queue

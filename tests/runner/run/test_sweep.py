@@ -56,14 +56,14 @@ def test_trials_are_told_pruned_and_gone_on_with_from_the_file(tmp_path: Path) -
     diverged = study.next_trial()
     assert diverged is not None
     diverged.tell(None, pruned=True)
-    assert study.failed_in_a_row() == 1
+    assert study.failed_in_a_row() == 0, "what diverges at once is given up, and no failure"
     nothing = study.next_trial()
     assert nothing is not None
     nothing.tell(float("nan"), pruned=False)
-    assert study.failed_in_a_row() == 2
+    assert study.failed_in_a_row() == 1
     assert study.next_trial() is None
     status = study.status()
-    assert [one.state for one in status.trials] == ["complete"] * 5 + ["pruned", "failed", "failed"]
+    assert [one.state for one in status.trials] == ["complete"] * 5 + ["pruned", "pruned", "failed"]
     assert (status.trials[5].score, status.trials[5].run_id) == (-1.0, "run-5")
     assert status.best is not None
     assert (status.best.number, status.best.score) == (4, 4.0)
@@ -143,8 +143,7 @@ async def test_a_sweep_makes_its_trials_one_after_another_and_gives_up_what_dive
     await until(scored)
     status = await call(runner, "sweep.status", sweep="lr")
     assert status["state"] == "finished"
-    states = [one["state"] for one in status["trials"]]
-    assert (states[0], states[2], states[1] in ("pruned", "failed")) == ("complete", "complete", True)
+    assert [one["state"] for one in status["trials"]] == ["complete", "pruned", "complete"]
     assert status["best"]["number"] == 2
     records = [runner.library.record(run) for run in runner.library.folders()]
     assert {one.sweep for one in records} == {status["id"]}
