@@ -123,24 +123,28 @@ def _updates(db: sqlite3.Connection, after: int) -> Iterator[tuple[int, Record]]
 
 
 def _evaluations(db: sqlite3.Connection, after: int) -> Iterator[tuple[int, Record]]:
+    upto = after + _MOST_UPDATES
     if not evaluations.has_evaluations(db):
         return
     values = db.execute(
         "SELECT evaluation_row, metric, value FROM evaluation_values"
-        " WHERE evaluation_row > ? AND value IS NOT NULL",
-        (after,),
+        " WHERE evaluation_row > ? AND evaluation_row <= ? AND value IS NOT NULL",
+        (after, upto),
     )
-    yield from _points(db, "evaluation", "evaluations", values, after, after + _MOST_UPDATES)
+    yield from _points(db, "evaluation", "evaluations", values, after, upto)
 
 
 def _resources(db: sqlite3.Connection, after: int) -> Iterator[tuple[int, Record]]:
     last = db.execute("SELECT max(row) FROM resources").fetchone()[0] if resources.has_resources(db) else 0
     if not last or last <= after:  # nothing new: to find that out by their values takes long
         return
+    upto = after + _MOST_UPDATES
     values = db.execute(
-        "SELECT resource_row, metric, value FROM resource_values WHERE resource_row > ?", (after,)
+        "SELECT resource_row, metric, value FROM resource_values"
+        " WHERE resource_row > ? AND resource_row <= ?",
+        (after, upto),
     )
-    yield from _points(db, "resources", "resources", values, after, after + _MOST_UPDATES)
+    yield from _points(db, "resources", "resources", values, after, upto)
 
 
 def _points(
