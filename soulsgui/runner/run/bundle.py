@@ -88,6 +88,9 @@ def export_run(run: RunFolder, target: Path, tell: Tell) -> str:
             digest, size = hashlib.sha256(), 0
             with archive.open(name, "w", force_zip64=True) as entry:
                 while chunk := source.read(_CHUNK_BYTES):
+                    if free_disk_bytes(target) < kept_free_bytes(target) + len(chunk):
+                        what = "The disk of the server has no room for that file."
+                        raise SoulsGuiError(what, "Free some space there, then try again.")
                     digest.update(chunk)
                     size += len(chunk)
                     entry.write(chunk)

@@ -65,6 +65,14 @@ def test_a_run_opens_elsewhere(run: RunFolder, file: Path, tmp_path: Path) -> No
 def test_its_report_shows_words_of_others_as_words(file: Path) -> None:
     with zipfile.ZipFile(file) as archive:
         page = archive.read("report.html").decode()
+def test_a_disk_without_room_takes_no_export(
+    run: RunFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bundle, "free_disk_bytes", lambda _path: 0)
+    with pytest.raises(SoulsGuiError, match="no room"):
+        export_run(run, tmp_path / "one.soulsrun", told)
+
+
     assert "&lt;script&gt;" in page
     assert "<script" not in page
     assert "a &amp; b" in page
