@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("optuna")
 
 from soulsgui.config.errors import ConfigError
-from soulsgui.errors import UsageError
+from soulsgui.errors import SoulsGuiError, UsageError
 from soulsgui.runner.app import Runner
 from soulsgui.runner.refusal import Refused
 from soulsgui.runner.run.search_space import Dimension
@@ -90,6 +90,17 @@ def test_the_trial_of_a_sweep_that_is_stopped_is_given_up(tmp_path: Path) -> Non
     assert early.next_trial() is not None
     early.end("stopped")
     assert [one.state for one in early.status().trials] == ["pruned"], "before it told anything, too"
+
+
+@pytest.mark.parametrize("whole_bytes", [0, 4096])
+def test_a_damaged_file_of_sweeps_is_set_aside(tmp_path: Path, whole_bytes: int) -> None:
+    study_of(tmp_path / "whole")
+    content = (tmp_path / "whole").read_bytes()
+    path = tmp_path / "sweeps"
+    path.write_bytes(content[:whole_bytes] + b"\xff" * (len(content) - whole_bytes))
+    with pytest.raises(SoulsGuiError, match=r"sweeps is damaged: .*; it is kept as sweeps\.damaged"):
+        names(path)
+    assert study_of(path).state == "running", "the next sweep begins"
 
 
 def test_a_grid_makes_each_combination_once(tmp_path: Path) -> None:
