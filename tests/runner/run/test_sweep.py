@@ -13,6 +13,7 @@ from soulsgui.config.errors import ConfigError
 from soulsgui.errors import SoulsGuiError, UsageError
 from soulsgui.runner.app import Runner
 from soulsgui.runner.refusal import Refused
+from soulsgui.runner.run import sweep
 from soulsgui.runner.run.search_space import Dimension
 from soulsgui.runner.run.study import Study, names
 from soulsgui.wire.control import SweepStartParams
@@ -133,6 +134,39 @@ async def test_a_sweep_is_refused_before_anything_begins(runner: Runner) -> None
         await call(runner, "sweep.stop")
     with pytest.raises(Refused, match="There is no sweep 'latest'"):
         await call(runner, "sweep.status")
+
+
+async def test_a_sweep_that_could_not_be_noted_ended_or_read_holds_up_no_other(
+    runner: Runner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_args: Any) -> None:
+        raise OSError("the disk is full")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(sweep, "atomic_write", full)
+        with pytest.raises(OSError, match="full"):
+            await call(runner, "sweep.start", space=SPACE, overrides=SHORT)
+    with pytest.raises(Refused, match="No sweep goes on"):
+        await call(runner, "sweep.stop")
+    active, path = runner.folders.server / "active_sweep.json", runner.folders.data / "sweeps.sqlite3"
+    study = study_of(path)
+    active.write_text('{"sweep": "one"}')
+    await until(lambda: runner.status().queue or runner.run_manager.record.sweep)
+    with monkeypatch.context() as patch:
+        patch.setattr(Study, "end", full)
+        with pytest.raises(OSError, match="full"):
+            await call(runner, "sweep.stop")
+    assert runner.sweeps.goes_on, "it can be stopped again"
+    await call(runner, "sweep.stop")
+    active.write_text('{"sweep": "one"}')  # as if the runner had been killed before it removed that
+    await until(lambda: not runner.sweeps.goes_on)
+    assert study.state == "stopped"
+    path.write_bytes(b"\xff" * 4096)
+    active.write_text('{"sweep": "one"}')
+    await until(lambda: not runner.sweeps.goes_on)
+    told = [one for one in runner.events.since(0) if one.what == "The sweep can't be gone on with"]
+    assert "is damaged" in told[0].cause
+    assert (await call(runner, "sweep.start", space=SPACE, overrides=SHORT))["state"] == "running"
 
 
 async def test_a_sweep_makes_its_trials_one_after_another_and_gives_up_what_diverges(runner: Runner) -> None:
