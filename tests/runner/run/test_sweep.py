@@ -10,6 +10,7 @@ import pytest
 pytest.importorskip("optuna")
 
 from soulsgui.config.errors import ConfigError
+from soulsgui.config.paths import RunFolder
 from soulsgui.errors import SoulsGuiError, UsageError
 from soulsgui.runner.app import Runner
 from soulsgui.runner.refusal import Refused
@@ -17,6 +18,7 @@ from soulsgui.runner.run import sweep
 from soulsgui.runner.run.search_space import Dimension
 from soulsgui.runner.run.study import Study, names
 from soulsgui.wire.control import SweepStartParams
+from tests.faults.waiting import LIMIT_S
 from tests.runner.children import until_now
 from tests.runner.running import call, until
 from tests.runner.test_app import say
@@ -211,19 +213,35 @@ async def test_a_sweep_is_stopped_with_its_run(runner: Runner) -> None:
     assert not runner.sweeps.goes_on
 
 
-def test_a_sweep_goes_on_after_the_runner_was_killed(serving: Serving) -> None:
-    first = serving.start("--idle")
-    api = serving.api(first)
-    api.command("sweep.start", {"space": SPACE, "trials": 2, "overrides": {"stop.env_steps": 3000}})
-    until_now(lambda: api.status()["run"]["env_steps"])
-    run = api.status()["run"]["id"]
-    crash(first)
-    second = serving.start("--idle")
-    api = serving.api(second)
-    until_now(lambda: api.command("sweep.status", {})["state"] == "finished")
-    status = api.command("sweep.status", {})
-    assert len(status["trials"]) == 2
-    assert status["trials"][0]["run_id"] == run
-    assert len(list(serving.runs.iterdir())) == 2
+@pytest.mark.parametrize(
+    ("trials", "kills"), [(2, 1), pytest.param(20, 2, marks=[pytest.mark.slow, pytest.mark.timeout(3600)])]
+)
+def test_a_sweep_goes_on_after_the_runner_was_killed(serving: Serving, trials: int, kills: int) -> None:
+    runner = serving.start("--idle")
+    api = serving.api(runner)
+    api.command("sweep.start", {"space": SPACE, "trials": trials, "overrides": {"stop.env_steps": 3000}})
+    killed: list[str] = []
+
+    def another_trains() -> bool:
+        run = api.status()["run"]
+        return bool(run["env_steps"]) and run["id"] not in killed
+
+    def over() -> bool:
+        """Let telemetry say what each run comes to: trials without a score end the sweep."""
+        for run in serving.runs.iterdir():
+            if not (run / "verdict.json").exists():
+                say(RunFolder(run), "verdict", best_score=1.0, mean_return=1.0)
+        return bool(api.command("sweep.status", {})["state"] == "finished")
+
+    while len(killed) < kills:
+        until_now(another_trains)
+        killed.append(api.status()["run"]["id"])
+        crash(runner)
+        runner = serving.start("--idle")
+        api = serving.api(runner)
+    until_now(over, trials * LIMIT_S)
+    runs = [one["run_id"] for one in api.command("sweep.status", {})["trials"]]
+    assert (len(runs), [one for one in runs if one in killed]) == (trials, killed)
+    assert sorted(path.name for path in serving.runs.iterdir()) == sorted(runs)
     api.command("server.shutdown")
-    assert ended(second)[0] == 0
+    assert ended(runner)[0] == 0
