@@ -69,7 +69,7 @@ class Alerts:
 
     async def send(self, event: Event) -> int:
         """Send an event at once; return the HTTP status. Errors never name the address, a secret."""
-        left_out, self._left_out = self._left_out, 0
+        left_out = self._left_out
         more = f" ({left_out} more were left out: alerts.per_hour)" if left_out else ""
         # A web page elsewhere is no place to be led on to.
         how: dict[str, Any] = _request(self._settings.format, event, more) | {"allow_redirects": False}
@@ -93,6 +93,7 @@ class Alerts:
                 f"The webhook at {self.place} answered {status}.",
                 "Look at alerts.webhook and alerts.format: is it still valid, and of this kind?",
             )
+        self._left_out -= left_out
         return status
 
     @property

@@ -199,8 +199,8 @@ def _client_row(client: Mapping[str, Any]) -> list[str]:
 
 def usage_rows(usage: dict[str, Any]) -> str:
     """Return what takes the disk, the memory and the network (`Usage` as plain data), as tables."""
-    free, memory, limit = (
-        size_words(usage[name]) for name in ("disk_free_bytes", "memory_bytes", "memory_limit_bytes")
+    free, thrown, memory, limit = (
+        size_words(usage[f"{name}_bytes"]) for name in ("disk_free", "bin", "memory", "memory_limit")
     )
     kinds = sorted({kind for run in usage["runs"] for kind in run["bytes"]})
     runs = [
@@ -217,7 +217,10 @@ def usage_rows(usage: dict[str, Any]) -> str:
         ]
         for one in usage["clients"]
     ]
-    lines = [f"Disk: {free} free; the server's own state {size_words(usage['server_bytes'])}"]
+    lines = [
+        f"Disk: {free} free; runs in the bin {thrown}; the server's own state"
+        f" {size_words(usage['server_bytes'])}"
+    ]
     lines += _table(runs, ["RUN", "ALL", *map(str.upper, kinds)])
     lines += [f"Redis: {memory} of {limit}"]
     lines += _table(clients, ["CLIENT", "SENT", "STEPS/S", "WAITING"])

@@ -16,7 +16,12 @@ from soulsgui.process import child_env, own_command
 from soulsgui.system import atomic_write
 from soulsgui.telemetry.aggregate import Limits
 from soulsgui.telemetry.figure import AHEAD, NO_MATPLOTLIB
-from soulsgui.telemetry.store.evaluations import best_evaluated, evaluation_metrics, has_evaluations
+from soulsgui.telemetry.store.evaluations import (
+    PLACE_NAMES,
+    best_evaluated,
+    evaluation_metrics,
+    has_evaluations,
+)
 from soulsgui.telemetry.store.schema import attempt_starts, open_for_reading, read_summary
 
 logger = logging.getLogger(__name__)
@@ -30,7 +35,6 @@ Series = dict[str, Any]
 _SCORES = ("return", "mean_return", "length", "terminated", "model_id", "client", "seconds")
 _EPISODE_COLUMNS = ("row", "attempt", "episode", "env_steps", "time", *_SCORES)
 _UPDATE_COLUMNS = ("attempt", "update", "env_steps", "episodes", "model_id", "time")
-_PLACE = "attempt, update_count, env_steps, episodes, model_id, time"
 
 
 def read_about(run: RunFolder) -> Series:
@@ -99,7 +103,7 @@ def read_series(path: Path, max_points: int = MAX_POINTS) -> Series:
                 series |= {"best_evaluation_return": best.score, "best_evaluation_model_id": best.model_id}
             metrics = [(name, name) for name in evaluation_metrics(db)]
             series["evaluations"] = _updates(db, "evaluation", metrics, limits, max_points)
-        saved = db.execute(f"SELECT {_PLACE}, saved, path FROM checkpoints ORDER BY row")
+        saved = db.execute(f"SELECT {PLACE_NAMES}, saved, path FROM checkpoints ORDER BY row")
         names = (*_UPDATE_COLUMNS, "saved", "path")
         series["checkpoints"] = [dict(zip(names, row, strict=True)) for row in saved]
     return series
@@ -142,7 +146,7 @@ def _updates(
     """Return the rows of one kind, each metric (by what the store knows it, and its name) a column."""
     total, every = _thinning(db, f"{kind}s", max_points)
     found = db.execute(
-        f"SELECT row, {_PLACE} FROM {kind}s WHERE (? - row) % ? = 0 ORDER BY row", (total, every)
+        f"SELECT row, {PLACE_NAMES} FROM {kind}s WHERE (? - row) % ? = 0 ORDER BY row", (total, every)
     ).fetchall()
     columns = _columns(_UPDATE_COLUMNS, [row[1:] for row in found])
     columns["overwritten"] = [update > limits.of(attempt).updates for _, attempt, update, *_ in found]

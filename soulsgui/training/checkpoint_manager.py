@@ -20,7 +20,7 @@ from soulsgui.training.checkpoint import Checkpoint, UnsavedError, write_checkpo
 from soulsgui.training.history import History
 from soulsgui.wire.connection import Backoff
 from soulsgui.wire.keys import TELEMETRY, Keys
-from soulsgui.wire.manifest import NOTE, Manifest
+from soulsgui.wire.manifest import NOTE, PINNED, Manifest
 from soulsgui.wire.messages.node import NodeState
 
 if TYPE_CHECKING:
@@ -117,6 +117,8 @@ class CheckpointManager:
                 target = self._manual_folder()
             case "history":
                 target = self._run.history / str(checkpoint.info.model_id)
+                if (target / PINNED).exists():
+                    return  # that model is kept already, for good
             case "watched":  # its folder goes with the evaluation that asked for it
                 target = self._run.watched / secrets.token_hex(8)
         self._ordered.add(target)

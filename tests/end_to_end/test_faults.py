@@ -3,17 +3,20 @@
 import json
 import pickle
 import random
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
+import numpy as np
 import psutil
 import pytest
 
 from soulsgui.runner.services.outcome import RestartLimits
 from soulsgui.wire.api_client import CommandFailedError
 from soulsgui.wire.keys import Keys
+from soulsgui.wire.messages.metrics import STREAM_LENGTH
 from soulsgui.wire.messages.session import CHUNK_FIELD
 from tests.end_to_end.server import UNHURRIED, RunningServer, soulsgui, wait_for
 from tests.faults.report import Report
@@ -36,6 +39,47 @@ def training(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer
 def _rows(server: RunningServer) -> dict[str, list[int]]:
     told: dict[str, list[int]] = server.api.command("history.query", {"metric": "return", "points": 200_000})
     return told
+
+
+def _growth_per_h(rows: list[tuple[float, float]]) -> float:
+    """Return the upper 95 % bound of the slope of a memory, as a part of that memory in an hour."""
+    seconds, used = np.array(rows[len(rows) // 3 :]).T  # what is loaded and filled at first is no growth
+    (slope, _), covariance = np.polyfit(seconds, used, 1, cov=True)
+    return float(3600 * (slope + 1.96 * covariance[0, 0] ** 0.5) / used.mean())
+
+
+SOAKS = [(5.0, 100.0), pytest.param(1800.0, 0.02, marks=[pytest.mark.slow, pytest.mark.timeout(3600)])]
+
+
+@pytest.mark.parametrize(("seconds", "most_per_h"), SOAKS)
+def test_memory_descriptors_and_streams_do_not_grow_while_a_run_goes_on(
+    training: RunningServer, report: Report, seconds: float, most_per_h: float
+) -> None:
+    """Of 1,000 steps a second, more than ten times what a game gives."""
+    training.wait_updates(3)
+    pids = {one.name: one.pid for one in training.status().services if one.pid is not None}
+    processes = {name: psutil.Process(pid) for name, pid in pids.items() | {("runner", training.process.pid)}}
+    memory: dict[str, list[tuple[float, float]]] = {name: [] for name in processes}
+    descriptors: dict[str, list[int]] = {name: [] for name in processes}
+    begun = time.monotonic()
+    while (passed := time.monotonic() - begun) < seconds or len(descriptors["runner"]) < 20:
+        for name, process in processes.items():
+            memory[name].append((passed, process.memory_info().rss))
+            count = process.num_handles if sys.platform == "win32" else process.num_fds
+            descriptors[name].append(count())
+        time.sleep(seconds / 200)
+    report.injected(f"{seconds:g} s of training")
+    with closing(training.redis()) as server:
+        lengths = {key: server.xlen(key) for key in server.scan_iter(_type="stream")}
+    assert lengths
+    assert {key: length for key, length in lengths.items() if length > 1.2 * STREAM_LENGTH} == {}
+    # Redis grows until its streams have their lengths.
+    growth = {name: _growth_per_h(rows) for name, rows in memory.items() if name != "redis"}
+    assert {name: part for name, part in growth.items() if part > most_per_h} == {}
+    more = {
+        name: max(seen[len(seen) // 2 :]) - max(seen[: len(seen) // 2]) for name, seen in descriptors.items()
+    }
+    assert {name: count for name, count in more.items() if count > 5} == {}
 
 
 KILLS = [2, pytest.param(20, marks=[pytest.mark.slow, pytest.mark.timeout(900)])]

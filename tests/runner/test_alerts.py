@@ -1,6 +1,7 @@
 """Alerts as a webhook receives them, and what is never told."""
 
 import asyncio
+import contextlib
 import json
 import logging
 from collections.abc import AsyncIterator
@@ -87,6 +88,18 @@ async def test_only_what_is_wanted_is_sent_once_and_not_too_often(hook: Hook, lo
     assert found == ["a (2 more were left out: alerts.per_hour)", "b"]
     sending.cancel()
     assert hook.came.empty()
+
+
+async def test_how_many_were_left_out_is_told_until_an_alert_is_taken(hook: Hook, log: EventLog) -> None:
+    alerts = Alerts(AlertSettings(webhook=hook.url, on=["divergence"], per_hour=1), log)
+    alerts.take(_event("a"))
+    alerts.take(_event("b"))
+    found = []
+    for hook.status in (500, 204, 204):
+        with contextlib.suppress(Refused):
+            await alerts.send(_event("c"))
+        found.append(b"1 more were left out" in (await hook.came.get())[1])
+    assert found == [True, True, False]
 
 
 async def test_what_fails_is_told_without_the_address(

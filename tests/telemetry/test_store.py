@@ -25,6 +25,14 @@ from tests.telemetry.helpers import (
 )
 
 
+def test_every_table_and_column_stands_on_the_page(path: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "telemetry.md").read_text(encoding="utf-8")
+    with closing(open_for_writing(path)) as store:
+        tables = [name for (name,) in store.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+        columns = [one[1] for table in tables for one in store.execute(f"PRAGMA table_info({table})")]
+    assert [one for one in (*tables, *columns) if f"`{one}`" not in page] == []
+
+
 @pytest.fixture
 def resumed(path: Path) -> Path:
     """A store of a run resumed twice: 5 episodes of 10 steps, back to 3, two more, back to 1, one more."""

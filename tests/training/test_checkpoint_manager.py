@@ -347,3 +347,7 @@ def test_the_history_keeps_checkpoints_of_all_its_length(managed: _Managed) -> N
     assert len(kept) == 4
     assert {info.kind for info, _ in managed.saved} == {"history"}
     assert read_checkpoint(managed.run.history / "18").info.updates == 18
+    managed.node.agent.updates = 8
+    managed.manager.save(managed.node.snapshot("history"))
+    until(lambda: not managed.manager.saving, "nothing is written any more")
+    assert (managed.run.history / "8" / PINNED).exists(), "a pinned one is not replaced"

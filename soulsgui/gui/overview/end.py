@@ -161,7 +161,8 @@ class EndStrip(QFrame):
         self._offer_next()
 
     def _offer_next(self) -> None:
-        offered = self._preset is not None and self._run.reached == "mean_return"
+        solved = self._run.reached == "mean_return" and not self._run.sweep
+        offered = solved and self._preset is not None
         self.next.setVisible(offered)
         self.again.setVisible(not offered)  # the next one is a new run, too
         if self._preset is not None:

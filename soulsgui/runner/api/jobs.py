@@ -26,6 +26,7 @@ _KEPT = 100
 _MOST_RUNNING = 8
 _SHOW_EVERY_S = 0.1
 _KEPT_FILES = 20
+_KEPT_BYTES = 8 * 2**30
 
 
 class Files:
@@ -34,7 +35,7 @@ class Files:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._paths: dict[str, Path] = {}
-        self._whole: list[str] = []  # ids of those that nobody writes any more, the oldest first
+        self._whole: dict[str, int] = {}  # bytes of those that nobody writes any more by id, oldest first
 
     def clear(self) -> None:
         """Remove what an earlier runner left."""
@@ -70,18 +71,18 @@ class Files:
         return path
 
     def add(self, file_id: str) -> control.StoredFile:
-        """Keep a file that is written, and return what is told of it; the oldest gives way to it."""
+        """Keep a file that is written, and return what is told of it; the oldest give way to it."""
         path = self.get(file_id)
-        self._whole.append(file_id)
-        for oldest in self._whole[:-_KEPT_FILES]:
-            self.remove(oldest)
-        return control.StoredFile(id=file_id, name=path.name, size_bytes=path.stat().st_size)
+        size_bytes = self._whole[file_id] = path.stat().st_size
+        while len(self._whole) > _KEPT_FILES or sum(self._whole.values()) > max(_KEPT_BYTES, size_bytes):
+            self.remove(next(iter(self._whole)))
+        return control.StoredFile(id=file_id, name=path.name, size_bytes=size_bytes)
 
     def remove(self, file_id: str) -> None:
         """Remove a file, if it is still there."""
         if (path := self._paths.pop(file_id, None)) is not None:
             shutil.rmtree(path.parent, ignore_errors=True)
-        self._whole = [one for one in self._whole if one != file_id]
+        self._whole.pop(file_id, None)
 
 
 class RunningJob:

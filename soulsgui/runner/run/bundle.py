@@ -53,7 +53,7 @@ _ENCRYPTED = 0x1
 _ANY = RunFolder(Path())
 _FILES = (
     _ANY.config, _ANY.run, _ANY.attempts, _ANY.spaces, _ANY.versions, _ANY.network, _ANY.store, _ANY.series,
-    _ANY.figure,
+    _ANY.figure, _ANY.changes,
 )  # fmt: skip
 """The files of a run that are taken along, beside its checkpoints."""
 
@@ -88,6 +88,9 @@ def export_run(run: RunFolder, target: Path, tell: Tell) -> str:
             digest, size = hashlib.sha256(), 0
             with archive.open(name, "w", force_zip64=True) as entry:
                 while chunk := source.read(_CHUNK_BYTES):
+                    if free_disk_bytes(target) < kept_free_bytes(target) + len(chunk):
+                        what = "The disk of the server has no room for that file."
+                        raise SoulsGuiError(what, "Free some space there, then try again.")
                     digest.update(chunk)
                     size += len(chunk)
                     entry.write(chunk)

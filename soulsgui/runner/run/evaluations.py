@@ -72,9 +72,12 @@ async def _ask_clients(
     asked = NodeCommand(command="evaluate", args={"episodes": params.episodes})
     attempt = int((await runner.bus.ask(TRAINER, asked, ANSWER_LIMIT_S)).result["attempt"])
     job.tell("clients are asked to play the next weights")
-    while (found := await asyncio.to_thread(played_as_asked, run.store, attempt, asked.id)) is None:
+    while (found := await asyncio.to_thread(played_as_asked, run.store, asked.id)) is None:
         if runner.run_manager.run != run:
             raise Refused(ErrorCode.FAILED, f"{run.run_id} ended before clients had played.")
+        if runner.run_manager.record.attempt > attempt:  # its trainer of now knows nothing of it
+            what = f"The trainer of {run.run_id} was started again before clients had played."
+            raise Refused(ErrorCode.FAILED, what, "Ask once more.")
         await asyncio.sleep(_LOOK_EVERY_S)
     order, settings = found.order, runner.library.settings(run)
     return control.Evaluated(

@@ -6,7 +6,9 @@ Optuna is an optional package and slow to import: this module is imported where 
 import itertools
 import logging
 import math
+import sqlite3
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -22,8 +24,9 @@ from optuna.samplers import BaseSampler
 from optuna.trial import FrozenTrial, TrialState
 from sqlalchemy import URL
 
-from soulsgui.errors import UsageError
+from soulsgui.errors import SoulsGuiError, UsageError
 from soulsgui.runner.run.search_space import Dimension
+from soulsgui.telemetry.store.schema import is_damage, set_aside
 from soulsgui.wire.control import SweepStartParams, SweepState, SweepStatus, SweepTrial
 
 optuna.logging.set_verbosity(optuna.logging.WARNING)
@@ -75,6 +78,18 @@ def _distribution(one: Dimension) -> BaseDistribution:
 
 
 def _storage(path: Path) -> str:
+    """Return the address of the file of all sweeps; a damaged one is set aside."""
+    if path.exists():
+        try:
+            with closing(sqlite3.connect(path)) as db:
+                found = db.execute("PRAGMA quick_check(1)").fetchone()[0]
+        except sqlite3.DatabaseError as error:
+            if not is_damage(error):
+                raise
+            found = str(error)
+        if found != "ok":
+            kept = set_aside(path).name
+            raise SoulsGuiError(f"{path} is damaged: {found}; it is kept as {kept}.", "Begin the sweep anew.")
     url = URL.create("sqlite", database=str(path))  # its path may hold what means something in one
     return url.render_as_string(hide_password=False)
 
@@ -90,7 +105,8 @@ class Study:
 
     def __init__(self, path: Path, name: str) -> None:
         self.name = name
-        loaded = optuna.load_study(study_name=name, storage=_storage(path))
+        storage = _storage(path)
+        loaded = optuna.load_study(study_name=name, storage=storage)
         self.about: dict[str, Any] = loaded.user_attrs
         self.asked = SweepStartParams.model_validate(self.about["asked"])
         self.config: dict[str, Any] = self.about["config"]
@@ -101,7 +117,7 @@ class Study:
         # By another seed after each start: a sampler would else draw the same again.
         sampler = _sampler(self.asked.sampler, int(self.config["seed"]) + len(loaded.trials))
         how: dict[str, Any] = {"sampler": sampler, "pruner": _pruner(self.asked.pruner)}
-        self._study = optuna.load_study(study_name=name, storage=_storage(path), **how)
+        self._study = optuna.load_study(study_name=name, storage=storage, **how)
 
     @classmethod
     def create(
@@ -130,9 +146,9 @@ class Study:
         return found
 
     def end(self, state: SweepState) -> None:
-        """Note that it is over, and that no trial of it goes on."""
+        """Note that it is over; a trial of it that goes on is given up."""
         for trial in self._study.get_trials(states=(TrialState.RUNNING,)):
-            self._study.tell(trial.number, state=TrialState.FAIL)
+            self._study.tell(trial.number, state=TrialState.PRUNED)
         self._study.set_user_attr("state", state)
 
     def next_trial(self) -> "Trial | None":
@@ -232,10 +248,9 @@ class Trial:
         return bool(self._trial.should_prune())
 
     def tell(self, score: float | None, pruned: bool) -> None:
-        """Tell how it has ended; one that was given up before it told anything has failed."""
+        """Tell how it has ended: given up, come to nothing, or with a score."""
         if pruned:
-            state = TrialState.PRUNED if self._part else TrialState.FAIL
-            self._study.tell(self.number, state=state)
+            self._study.tell(self.number, state=TrialState.PRUNED)
         elif score is None or not math.isfinite(score):
             self._study.tell(self.number, state=TrialState.FAIL)
         else:

@@ -71,10 +71,11 @@ class Sweeps:
             space = await asyncio.to_thread(search_space, params.space, settings)
             AgreedRuns(self._context.folders).agree(settings)
             name = run_stem(params.name or "sweep", time.time())
-            self._study = study = await asyncio.to_thread(
+            study = await asyncio.to_thread(
                 studies.Study.create, self._path, name, params, public_tree(settings), space
             )
             atomic_write(self._active_file, _ActiveSweep(sweep=name).to_json().encode())
+            self._study = study
             self._tell("info", f"Sweep {name} was started: {params.trials} trials")
             return await asyncio.to_thread(study.status)
 
@@ -93,8 +94,7 @@ class Sweeps:
             if study is None:
                 raise Refused(ErrorCode.NOT_NOW, "No sweep goes on.", "Begin one: soulsgui sweep start")
             manager = self._manager
-            self._end(study, "stopped")
-            await asyncio.to_thread(study.end, "stopped")
+            await self._end(study, "stopped")
             if (entry := manager.queue.of_sweep(study.name)) is not None:
                 if manager.record.id == entry.run_id and manager.session is not None:
                     await manager.stop(evaluate=False)
@@ -108,13 +108,16 @@ class Sweeps:
             study = await self._loaded()
             if study is None or self._manager.holds_queue or self._manager.closing:
                 return
-            if self._trial is None:
-                self._trial = await asyncio.to_thread(study.next_trial)
-            if self._trial is None:
-                self._end(study, "finished")
-                await asyncio.to_thread(study.end, "finished")
-            else:
-                await self._look_after(study, self._trial)
+            try:
+                if self._trial is None:
+                    self._trial = await asyncio.to_thread(study.next_trial)
+                if self._trial is None:
+                    await self._end(study, "finished")
+                else:
+                    await self._look_after(study, self._trial)
+            except Exception:
+                self._study = self._trial = None  # its file is looked at anew
+                raise
 
     async def _loaded(self) -> "Study | None":
         """Return the sweep that goes on, also one that an earlier runner began."""
@@ -122,7 +125,9 @@ class Sweeps:
             found = _ActiveSweep.read(read_small(self._active_file))
             try:
                 loading = asyncio.to_thread(_studies().Study, self._path, found.sweep if found else "")
-                self._study = await loading
+                self._study = study = await loading
+                if study.state != "running":  # it was ended, and its runner before that was noted here
+                    await self._end(study, study.state)
             except (SoulsGuiError, KeyError, ValidationError) as error:
                 self._active_file.unlink()
                 self._tell("error", "The sweep can't be gone on with", str(error))
@@ -144,13 +149,13 @@ class Sweeps:
             await self._put_in(study, trial)
 
     async def _put_in(self, study: "Study", trial: "Trial") -> None:
-        """Put the run of a trial into the queue; values that do not go together come to nothing."""
+        """Put the run of a trial into the queue; one whose values do not go together is given up."""
         base = layer_of_tree(with_new_names(study.config), study.name)
         try:
             settings = combine([base, Layer(study.name, trial.values)])
         except ConfigError as error:
             logger.warning("%s of %s can't be run: %s", trial.name, study.name, error)
-            await self._over(study, trial, None)
+            await self._over(study, trial, None, pruned=True)
             return
         await asyncio.to_thread(trial.note_queued)
         queue = self._manager.queue
@@ -181,10 +186,10 @@ class Sweeps:
         await asyncio.to_thread(trial.tell, score, pruned)
         self._trial = None
         if await asyncio.to_thread(study.failed_in_a_row) >= _GIVEN_UP_AFTER:
-            self._end(study, "failed")
-            await asyncio.to_thread(study.end, "failed")
+            await self._end(study, "failed")
 
-    def _end(self, study: "Study", state: SweepState) -> None:
+    async def _end(self, study: "Study", state: SweepState) -> None:
+        await asyncio.to_thread(study.end, state)
         self._active_file.unlink(missing_ok=True)
         self._study = self._trial = None
         failed = state == "failed"

@@ -39,6 +39,7 @@ _KIND_OF = {path.name: kind for kind, paths in _KINDS.items() for path in paths}
 async def usage(runner: "Runner", _params: control.Empty) -> control.Usage:
     """Measure it."""
     runs = await asyncio.to_thread(_runs, runner)
+    thrown = await asyncio.to_thread(tree_bytes, runner.folders.trash)
     server = await asyncio.to_thread(tree_bytes, runner.folders.server)
     keys = runner.bus.keys
     clients = []
@@ -50,6 +51,7 @@ async def usage(runner: "Runner", _params: control.Empty) -> control.Usage:
     told = runner.server_state.server
     return control.Usage(
         runs=sorted(runs, key=lambda run: -sum(run.bytes.values())),
+        bin_bytes=thrown,
         server_bytes=server,
         disk_free_bytes=free_disk_bytes(runner.folders.data),
         memory_bytes=told.memory_bytes,

@@ -8,6 +8,7 @@ import secrets
 import threading
 import time
 from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -22,13 +23,13 @@ from soulsgui.installing import how_to_install
 from soulsgui.process import setup_logging, stop_on_signals
 from soulsgui.system import is_loopback, read_small, who_listens, write_private
 from soulsgui.telemetry.sinks.grafana import GrafanaSource
+from soulsgui.telemetry.sinks.process import events_of
 from soulsgui.telemetry.sinks.records import Cursor, end_of, read_records
 from soulsgui.telemetry.store.schema import StoreError
 from soulsgui.wire.api_client import CONTROL_FILE, ApiClient, CommandFailedError
 from soulsgui.wire.beats import PeriodicWriter, own_instance
 from soulsgui.wire.connection import AWAY, Address, connect
-from soulsgui.wire.control import ControlFile, Event, Status
-from soulsgui.wire.control.results import EventList
+from soulsgui.wire.control import ControlFile, Status
 from soulsgui.wire.http_guard import Door, why_refused
 from soulsgui.wire.keys import EXPORTER, TELEMETRY, TRAINER, Keys
 from soulsgui.wire.messages.node import NodeState
@@ -68,7 +69,7 @@ class Exporter:
         self._reporter = PeriodicWriter(address, "report", key, _STATE_EVERY_S, self._state)
         app = web.Application(middlewares=[self._guarded], client_max_size=_MAX_BODY_BYTES)
         app.router.add_get("/metrics", self._metrics)
-        GrafanaSource(folders.runs, self._events).add_to(app)
+        GrafanaSource(folders.runs, partial(events_of, folders.server)).add_to(app)
         self._server = web.AppRunner(
             app, access_log=None, shutdown_timeout=1.0, keepalive_timeout=_KEPT_ALIVE_S
         )
@@ -148,26 +149,12 @@ class Exporter:
     def _status(self) -> Status | None:
         """Return what the runner says, None where it does not answer."""
         try:
-            return Status.model_validate(self._api().status())
+            return Status.model_validate(
+                ApiClient(ControlFile.load(self._folders.server / CONTROL_FILE)).status()
+            )
         except (ServerUnreachableError, NotAllowedError, CommandFailedError, ValidationError) as error:
             logger.debug("the runner does not answer: %s", error)
             return None
-
-    def _api(self) -> ApiClient:
-        """Return who asks the runner that runs now.
-
-        Raises:
-            ServerUnreachableError: None does.
-        """
-        return ApiClient(ControlFile.load(self._folders.server / CONTROL_FILE))
-
-    def _events(self) -> list[Event]:
-        """Return what has happened on the server, nothing where the runner does not answer."""
-        try:
-            return EventList.model_validate(self._api().command("history.events")).events
-        except (ServerUnreachableError, NotAllowedError, CommandFailedError, ValidationError) as error:
-            logger.debug("no events: %s", error)
-            return []
 
     def _follow(self, exposition: "Exposition") -> None:
         """Take in what the run has recorded since the last time; of what was before, nothing is told."""

@@ -1,6 +1,7 @@
 """What Grafana's JSON data source asks: curves of any run over a span of time, and what happened in it."""
 
 import asyncio
+import contextlib
 import html
 import json
 import logging
@@ -15,9 +16,11 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from soulsgui.config.paths import RunFolder
 from soulsgui.errors import SoulsGuiError, printable
+from soulsgui.system import read_small
 from soulsgui.telemetry.sinks.records import read_markers
 from soulsgui.telemetry.store import client_names, query_history
 from soulsgui.wire.control import Event, HistoryQueryParams
+from soulsgui.wire.messages.base import Message
 
 logger = logging.getLogger(__name__)
 
@@ -74,6 +77,20 @@ class _Query(_Asked):
 
 class _Notes(_Asked):
     range: _Range
+
+
+class _Numbered(Message):
+    """What is asked of a run's record here: the number that the library has given it."""
+
+    number: int = 0
+
+
+def _place(run: RunFolder) -> tuple[int, str]:
+    """Sort key: a run's number, as in the library; its id where that can't be read."""
+    record = None
+    with contextlib.suppress(OSError):
+        record = _Numbered.read(read_small(run.run))
+    return record.number if record is not None else 0, run.run_id
 
 
 class UnknownRunError(SoulsGuiError):
@@ -195,8 +212,8 @@ class GrafanaSource:
         """Return the runs that have a store, the newest first."""
         if not self._runs.is_dir():
             return []
-        found = (path for path in self._runs.iterdir() if RunFolder(path).store.exists())
-        return sorted((path.name for path in found), reverse=True)[:_MOST_RUNS]
+        found = (run for run in map(RunFolder, self._runs.iterdir()) if run.store.exists())
+        return [run.run_id for run in sorted(found, key=_place, reverse=True)][:_MOST_RUNS]
 
     def _run(self, asked: str) -> RunFolder:
         """Return a run by its id, or by how that begins."""

@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Protocol
 
+from pydantic import ValidationError
+
 from soulsgui.config.layers import load_run_settings
 from soulsgui.config.paths import RunFolder
 from soulsgui.config.schema import Settings
@@ -123,12 +125,7 @@ class SinkProcess:
         if now < self._events_at + _EVENTS_EVERY_S:
             return [], since
         self._events_at = now
-        try:
-            client = ApiClient(ControlFile.load(self._server / CONTROL_FILE))
-            found = EventList.model_validate(client.command("history.events", {"since": since})).events
-        except (ServerUnreachableError, NotAllowedError, CommandFailedError) as error:
-            logger.debug("no events: %s", error)
-            return [], since
+        found = events_of(self._server, since)
         ours = [event for event in found if event.run_id == self._run.run_id]
         records = [Record("event", event.time, text=_words(event)) for event in ours]
         return records, max((event.number for event in found), default=since)
@@ -144,6 +141,16 @@ class SinkProcess:
             farewell=self._farewell,
         )
         return state.to_json()
+
+
+def events_of(server: Path, since: int = 0) -> list[Event]:
+    """Return what has happened on a server after an event, nothing where its runner does not answer."""
+    try:
+        client = ApiClient(ControlFile.load(server / CONTROL_FILE))
+        return EventList.model_validate(client.command("history.events", {"since": since})).events
+    except (ServerUnreachableError, NotAllowedError, CommandFailedError, ValidationError) as error:
+        logger.debug("no events: %s", error)
+        return []
 
 
 def _words(event: Event) -> str:

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from soulsgui.telemetry.store import evaluations, resources
+from soulsgui.telemetry.store.evaluations import PLACE_NAMES
 from soulsgui.telemetry.store.schema import open_for_reading, value_metrics
 from soulsgui.wire.messages.base import Message
 
 _MOST_EPISODES = 20_000  # read at once
 _MOST_UPDATES = 2_000
-_PLACE = "attempt, update_count, env_steps, episodes, model_id, time"
 
 
 class Record(NamedTuple):
@@ -123,24 +123,28 @@ def _updates(db: sqlite3.Connection, after: int) -> Iterator[tuple[int, Record]]
 
 
 def _evaluations(db: sqlite3.Connection, after: int) -> Iterator[tuple[int, Record]]:
+    upto = after + _MOST_UPDATES
     if not evaluations.has_evaluations(db):
         return
     values = db.execute(
         "SELECT evaluation_row, metric, value FROM evaluation_values"
-        " WHERE evaluation_row > ? AND value IS NOT NULL",
-        (after,),
+        " WHERE evaluation_row > ? AND evaluation_row <= ? AND value IS NOT NULL",
+        (after, upto),
     )
-    yield from _points(db, "evaluation", "evaluations", values, after, after + _MOST_UPDATES)
+    yield from _points(db, "evaluation", "evaluations", values, after, upto)
 
 
 def _resources(db: sqlite3.Connection, after: int) -> Iterator[tuple[int, Record]]:
     last = db.execute("SELECT max(row) FROM resources").fetchone()[0] if resources.has_resources(db) else 0
     if not last or last <= after:  # nothing new: to find that out by their values takes long
         return
+    upto = after + _MOST_UPDATES
     values = db.execute(
-        "SELECT resource_row, metric, value FROM resource_values WHERE resource_row > ?", (after,)
+        "SELECT resource_row, metric, value FROM resource_values"
+        " WHERE resource_row > ? AND resource_row <= ?",
+        (after, upto),
     )
-    yield from _points(db, "resources", "resources", values, after, after + _MOST_UPDATES)
+    yield from _points(db, "resources", "resources", values, after, upto)
 
 
 def _points(
@@ -155,21 +159,23 @@ def _points(
     for row, name, value in values:
         told[row][name] = value
     rows = db.execute(
-        f"SELECT row, {_PLACE} FROM {table} WHERE row > ? AND row <= ? ORDER BY row", (after, upto)
+        f"SELECT row, {PLACE_NAMES} FROM {table} WHERE row > ? AND row <= ? ORDER BY row", (after, upto)
     )
     for row, attempt, update, env_steps, episodes, model_id, time in rows:
         yield row, Record(kind, time, told[row], attempt, update, env_steps, episodes, model_id)
 
 
 def _checkpoints(db: sqlite3.Connection, after: int) -> Iterator[tuple[int, Record]]:
-    rows = db.execute(f"SELECT row, {_PLACE}, saved FROM checkpoints WHERE row > ? ORDER BY row", (after,))
+    rows = db.execute(
+        f"SELECT row, {PLACE_NAMES}, saved FROM checkpoints WHERE row > ? ORDER BY row", (after,)
+    )
     for row, attempt, update, env_steps, episodes, model_id, time, saved in rows:
         text = f"checkpoint saved ({saved})"
         yield row, Record("checkpoint", time, {}, attempt, update, env_steps, episodes, model_id, text=text)
 
 
 def _attempts(db: sqlite3.Connection, after: int) -> Iterator[tuple[int, Record]]:
-    rows = db.execute(f"SELECT {_PLACE} FROM attempts WHERE attempt > ? ORDER BY attempt", (after,))
+    rows = db.execute(f"SELECT {PLACE_NAMES} FROM attempts WHERE attempt > ? ORDER BY attempt", (after,))
     for attempt, update, env_steps, episodes, model_id, time in rows:
         text = f"attempt {attempt} begins"
         yield attempt, Record("attempt", time, {}, attempt, update, env_steps, episodes, model_id, text=text)

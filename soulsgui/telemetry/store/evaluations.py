@@ -15,6 +15,7 @@ PLACE = (
     "attempt INTEGER NOT NULL, update_count INTEGER NOT NULL, env_steps INTEGER NOT NULL,"
     " episodes INTEGER NOT NULL, model_id INTEGER NOT NULL, time REAL NOT NULL"
 )
+PLACE_NAMES = "attempt, update_count, env_steps, episodes, model_id, time"
 TABLES = f"""
 CREATE TABLE IF NOT EXISTS evaluations (row INTEGER PRIMARY KEY, {PLACE}, UNIQUE (attempt, update_count));
 CREATE TABLE IF NOT EXISTS evaluation_values (

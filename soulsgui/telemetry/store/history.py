@@ -113,16 +113,13 @@ def query_history(path: Path, params: HistoryQueryParams) -> History:
         )
 
 
-def played_as_asked(path: Path, attempt: int, command_id: str) -> Complete | None:
-    """Return the evaluation by clients that an attempt's trainer was asked for; None before it is played.
-
-    A trainer that was started again knows nothing of it: then the newest of a later attempt is returned.
-    """
+def played_as_asked(path: Path, command_id: str) -> Complete | None:
+    """Return the evaluation by clients that a trainer was asked for; None before it is played."""
     with open_for_reading(path) as db:
         if db is None or not has_evaluations(db):
             return None
         episodes = GreedyEpisodes(db)
-        return episodes.newest_complete(lambda order: command_id in order.asked or order.attempt > attempt)
+        return episodes.newest_complete(lambda order: command_id in order.asked)
 
 
 class _UpdatesMade:

@@ -1009,6 +1009,7 @@ COMMANDS: dict[str, Command] = {
             typed="hyper undo",
         ),
         Command("config.save", ConfigSaveParams, "write the user's config.yaml", results.SavedConfig),
+        Command("config.presets", Empty, "list the shipped presets", results.PresetList, reads=True),
         Command(
             "alerts.test",
             Empty,
@@ -1017,7 +1018,6 @@ COMMANDS: dict[str, Command] = {
             "Answered when it was taken.",
             typed="alerts test",
         ),
-        Command("config.presets", Empty, "list the shipped presets", results.PresetList, reads=True),
         Command("clients.pause", ClientPauseParams, "let a client wait", roles=_BOTH, typed="clients pause"),
         Command(
             "clients.resume",

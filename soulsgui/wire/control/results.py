@@ -74,6 +74,7 @@ class Usage(Message):
 
     Attributes:
         runs: The folders of the runs, the largest first.
+        bin_bytes: What runs in the bin take, until they are purged.
         server_bytes: What the server's own state takes on the disk: Redis, logs, files of jobs.
         disk_free_bytes: What is free there.
         memory_bytes: Memory of Redis.
@@ -82,6 +83,7 @@ class Usage(Message):
     """
 
     runs: list[RunUsage]
+    bin_bytes: int
     server_bytes: int
     disk_free_bytes: int
     memory_bytes: int

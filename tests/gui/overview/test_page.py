@@ -258,6 +258,9 @@ def test_a_solved_run_offers_a_next(
     change(server)
     change(server, **solved)
     assert "Solved" in words_of(page.end)
+    change(server)
+    change(server, **solved, sweep="lr")
+    qtbot.waitUntil(lambda: page.end.again.isVisible() and not page.end.next.isVisible())
 
 
 def test_a_failed_run_leads_to_the_log(page: OverviewPage, server: FakeFeed, shell: FakeShell) -> None:

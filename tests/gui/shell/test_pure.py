@@ -47,6 +47,9 @@ def test_only_a_goal_that_was_just_reached_is_told_and_the_next_task_only_after_
     offer = offer_for(before, done.model_copy(update=steps))
     assert offer is not None
     assert (offer.next_preset, "5,000 environment steps" in offer.words) == ("", True)
+    trial = offer_for(before, done.model_copy(update={"sweep": "lr"}))
+    assert trial is not None
+    assert trial.next_preset == "", "after a sweep its best settings are what is next"
     stopped = done.model_copy(update={"state": "stopped", "reached": "stopped"})
     for earlier, later in ((done, done), (before, before), (before, stopped)):
         assert offer_for(earlier, later) is None

@@ -87,6 +87,22 @@ async def test_a_job_tells_its_progress_and_offers_what_it_made(jobs: Jobs, show
         jobs.files.get(file.id)
 
 
+async def test_files_are_kept_as_long_as_they_are_no_more_than_so_many_bytes(
+    jobs: Jobs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jobs_module, "_KEPT_BYTES", 10)
+    ids = []
+    for size in (4, 5, 6, 100):
+        file_id, path = jobs.files.new("made")
+        path.write_bytes(bytes(size))
+        jobs.files.add(file_id)
+        ids.append(file_id)
+        there = sum(one.stat().st_size for one in jobs.files._folder.glob("*/made"))
+        assert there == {4: 4, 5: 9, 6: 6, 100: 100}[size], "the newest is there, however large"
+    with pytest.raises(Refused, match="no such file"):
+        jobs.files.get(ids[0])
+
+
 @pytest.mark.parametrize("fails", [False, True])
 async def test_files_of_others_take_nothing_from_a_job_that_goes_on(
     jobs: Jobs, shown: Shown, fails: bool

@@ -17,6 +17,7 @@ from soulsgui.runner.run.bundle import export_run, import_run
 from soulsgui.runner.run.library import UNPACKED, Library
 from soulsgui.runner.run.record import RunRecord
 from soulsgui.wire.manifest import PINNED, ManifestFile
+from soulsgui.wire.messages.live import LiveChange, read_changes
 from tests.runner.fake_program import save
 
 
@@ -35,6 +36,7 @@ def run(tmp_path: Path) -> RunFolder:
     save(made.history / "7", made, "history", 70)
     save(made.history / "8", made, "history", 80)
     (made.history / "8" / PINNED).touch()
+    LiveChange(time=1.0, attempt=1, update=2, env_steps=3, after={"seed": 7}).append_to(made.changes)
     (made.logs / "trainer.log").write_text("not taken along")
     return made
 
@@ -58,8 +60,17 @@ def test_a_run_opens_elsewhere(run: RunFolder, file: Path, tmp_path: Path) -> No
     assert there.settings(first).seed == 77
     saved = {info.id: info.valid for info in there.checkpoints.list(first)}
     assert saved == {"checkpoint": True, "history/8": True}
+    assert [one.after for one in read_changes(first.changes)] == [{"seed": 7}]
     assert not list(first.logs.iterdir())
     assert not [path for path in there.root.iterdir() if path.name.startswith(".")]
+
+
+def test_a_disk_without_room_takes_no_export(
+    run: RunFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bundle, "free_disk_bytes", lambda _path: 0)
+    with pytest.raises(SoulsGuiError, match="no room"):
+        export_run(run, tmp_path / "one.soulsrun", told)
 
 
 def test_its_report_shows_words_of_others_as_words(file: Path) -> None:

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 from typing import Any
+from unittest.mock import AsyncMock, Mock
 
 import pytest
 
@@ -94,6 +95,16 @@ async def test_checkpoints_are_played_by_their_settings_and_what_is_set_above_th
     (run.checkpoint / "weights.safetensors").write_bytes(b"x")
     with pytest.raises(CheckpointError, match="none of its checkpoints is whole"):
         await asked(runner)
+
+
+async def test_clients_are_waited_for_no_longer_than_the_trainer_that_was_asked(tmp_path: Path) -> None:
+    run = RunFolder(tmp_path / "run")
+    runner: Any = Mock(**{"library.find.return_value": run, "run_manager.run": run})
+    runner.run_manager.node.return_value.phase = "frozen"
+    runner.run_manager.record.attempt = 2
+    runner.bus.ask = AsyncMock(return_value=Mock(result={"attempt": 1}))
+    with pytest.raises(Refused, match="was started again before clients had played"):
+        await asked(runner, checkpoint="newest")
 
 
 async def test_what_comes_from_elsewhere_is_played_once_somebody_agrees(runner: Runner) -> None:

@@ -171,8 +171,9 @@ async def test_an_experiment_that_can_not_begin_is_told_once(folders: Folders, f
         ]
 
 
+@pytest.mark.parametrize("seeds", [3, pytest.param(5, marks=pytest.mark.slow)])
 def test_an_experiment_goes_on_through_kills_of_the_runner_and_of_everything(
-    serving: Serving, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    serving: Serving, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seeds: int
 ) -> None:
     loads = tmp_path / "loads"
     loads.touch()
@@ -184,16 +185,16 @@ def test_an_experiment_goes_on_through_kills_of_the_runner_and_of_everything(
         until_now(lambda: all(one["pid"] for one in api.status()["services"]))
         return api, {one["name"]: one["pid"] for one in api.status()["services"]}
 
-    words = ("--name", "cart", "--seeds", "3", "--until-done", "--json", "--set", "stop.env_steps=200")
+    words = ("--name", "cart", "--seeds", str(seeds), "--until-done", "--json", "--set", "stop.env_steps=200")
     first = serving.start(*words)
     api, pids = begun(first)
     run = api.status()["run"]
-    assert [one["seed"] for one in api.status()["queue"]] == [2, 3]
+    assert [one["seed"] for one in api.status()["queue"]] == list(range(2, seeds + 1))
     crash(first)
 
     second = serving.start(*words)
     api, again = begun(second)
-    assert (again, len(api.status()["queue"])) == (pids, 2)
+    assert (again, len(api.status()["queue"])) == (pids, seeds - 1)
     crash(second)
     for pid in again.values():
         psutil.Process(pid).kill()
@@ -203,10 +204,10 @@ def test_an_experiment_goes_on_through_kills_of_the_runner_and_of_everything(
 
     assert code == 0, serving.stderr
     runs = json.loads(output)["runs"]
-    assert [one["seed"] for one in runs] == [1, 2, 3]
+    assert [one["seed"] for one in runs] == list(range(1, seeds + 1))
     assert runs[0]["run_id"] == run["id"], "what was interrupted was gone on with"
     assert {one["experiment"] for one in runs} == {run["experiment"]}
-    assert len(list(serving.runs.iterdir())) == 3
+    assert len(list(serving.runs.iterdir())) == seeds
 
 
 def test_a_server_that_is_shut_down_goes_on_with_its_queue_when_it_is_back(serving: Serving) -> None:

@@ -10,12 +10,15 @@ import pytest
 pytest.importorskip("optuna")
 
 from soulsgui.config.errors import ConfigError
-from soulsgui.errors import UsageError
+from soulsgui.config.paths import RunFolder
+from soulsgui.errors import SoulsGuiError, UsageError
 from soulsgui.runner.app import Runner
 from soulsgui.runner.refusal import Refused
+from soulsgui.runner.run import sweep
 from soulsgui.runner.run.search_space import Dimension
 from soulsgui.runner.run.study import Study, names
 from soulsgui.wire.control import SweepStartParams
+from tests.faults.waiting import LIMIT_S
 from tests.runner.children import until_now
 from tests.runner.running import call, until
 from tests.runner.test_app import say
@@ -56,20 +59,51 @@ def test_trials_are_told_pruned_and_gone_on_with_from_the_file(tmp_path: Path) -
     diverged = study.next_trial()
     assert diverged is not None
     diverged.tell(None, pruned=True)
-    assert study.failed_in_a_row() == 1
+    assert study.failed_in_a_row() == 0, "what diverges at once is given up, and no failure"
     nothing = study.next_trial()
     assert nothing is not None
     nothing.tell(float("nan"), pruned=False)
-    assert study.failed_in_a_row() == 2
+    assert study.failed_in_a_row() == 1
     assert study.next_trial() is None
     status = study.status()
-    assert [one.state for one in status.trials] == ["complete"] * 5 + ["pruned", "failed", "failed"]
+    assert [one.state for one in status.trials] == ["complete"] * 5 + ["pruned", "pruned", "failed"]
     assert (status.trials[5].score, status.trials[5].run_id) == (-1.0, "run-5")
     assert status.best is not None
     assert (status.best.number, status.best.score) == (4, 4.0)
     assert status.importance == {"ppo.learning_rate": pytest.approx(1.0)}
     study.end("finished")
     assert (Study(path, "one").state, names(path)) == ("finished", ["one"])
+
+
+def test_the_trial_of_a_sweep_that_is_stopped_is_given_up(tmp_path: Path) -> None:
+    study = study_of(tmp_path / "sweeps", trials=8)
+    for score in (1.0, 2.0):
+        trial = study.next_trial()
+        assert trial is not None
+        if score == 2.0:
+            trial.report(10, 9.0)
+            break
+        trial.tell(score, pruned=False)
+    study.end("stopped")
+    status = Study(tmp_path / "sweeps", "one").status()
+    assert [one.state for one in status.trials] == ["complete", "pruned"]
+    assert status.best is not None
+    assert status.best.number == 0, "what was given up is no result"
+    early = study_of(tmp_path / "early")
+    assert early.next_trial() is not None
+    early.end("stopped")
+    assert [one.state for one in early.status().trials] == ["pruned"], "before it told anything, too"
+
+
+@pytest.mark.parametrize("whole_bytes", [0, 4096])
+def test_a_damaged_file_of_sweeps_is_set_aside(tmp_path: Path, whole_bytes: int) -> None:
+    study_of(tmp_path / "whole")
+    content = (tmp_path / "whole").read_bytes()
+    path = tmp_path / "sweeps"
+    path.write_bytes(content[:whole_bytes] + b"\xff" * (len(content) - whole_bytes))
+    with pytest.raises(SoulsGuiError, match=r"sweeps is damaged: .*; it is kept as sweeps\.damaged"):
+        names(path)
+    assert study_of(path).state == "running", "the next sweep begins"
 
 
 def test_a_grid_makes_each_combination_once(tmp_path: Path) -> None:
@@ -104,6 +138,39 @@ async def test_a_sweep_is_refused_before_anything_begins(runner: Runner) -> None
         await call(runner, "sweep.status")
 
 
+async def test_a_sweep_that_could_not_be_noted_ended_or_read_holds_up_no_other(
+    runner: Runner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_args: Any) -> None:
+        raise OSError("the disk is full")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(sweep, "atomic_write", full)
+        with pytest.raises(OSError, match="full"):
+            await call(runner, "sweep.start", space=SPACE, overrides=SHORT)
+    with pytest.raises(Refused, match="No sweep goes on"):
+        await call(runner, "sweep.stop")
+    active, path = runner.folders.server / "active_sweep.json", runner.folders.data / "sweeps.sqlite3"
+    study = study_of(path)
+    active.write_text('{"sweep": "one"}')
+    await until(lambda: runner.status().queue or runner.run_manager.record.sweep)
+    with monkeypatch.context() as patch:
+        patch.setattr(Study, "end", full)
+        with pytest.raises(OSError, match="full"):
+            await call(runner, "sweep.stop")
+    assert runner.sweeps.goes_on, "it can be stopped again"
+    await call(runner, "sweep.stop")
+    active.write_text('{"sweep": "one"}')  # as if the runner had been killed before it removed that
+    await until(lambda: not runner.sweeps.goes_on)
+    assert study.state == "stopped"
+    path.write_bytes(b"\xff" * 4096)
+    active.write_text('{"sweep": "one"}')
+    await until(lambda: not runner.sweeps.goes_on)
+    told = [one for one in runner.events.since(0) if one.what == "The sweep can't be gone on with"]
+    assert "is damaged" in told[0].cause
+    assert (await call(runner, "sweep.start", space=SPACE, overrides=SHORT))["state"] == "running"
+
+
 async def test_a_sweep_makes_its_trials_one_after_another_and_gives_up_what_diverges(runner: Runner) -> None:
     begun = await call(runner, "sweep.start", name="lr", space=SPACE, trials=3, overrides=SHORT)
     assert (begun["state"], begun["trials"]) == ("running", [])
@@ -123,8 +190,7 @@ async def test_a_sweep_makes_its_trials_one_after_another_and_gives_up_what_dive
     await until(scored)
     status = await call(runner, "sweep.status", sweep="lr")
     assert status["state"] == "finished"
-    states = [one["state"] for one in status["trials"]]
-    assert (states[0], states[2], states[1] in ("pruned", "failed")) == ("complete", "complete", True)
+    assert [one["state"] for one in status["trials"]] == ["complete", "pruned", "complete"]
     assert status["best"]["number"] == 2
     records = [runner.library.record(run) for run in runner.library.folders()]
     assert {one.sweep for one in records} == {status["id"]}
@@ -147,19 +213,35 @@ async def test_a_sweep_is_stopped_with_its_run(runner: Runner) -> None:
     assert not runner.sweeps.goes_on
 
 
-def test_a_sweep_goes_on_after_the_runner_was_killed(serving: Serving) -> None:
-    first = serving.start("--idle")
-    api = serving.api(first)
-    api.command("sweep.start", {"space": SPACE, "trials": 2, "overrides": {"stop.env_steps": 3000}})
-    until_now(lambda: api.status()["run"]["env_steps"])
-    run = api.status()["run"]["id"]
-    crash(first)
-    second = serving.start("--idle")
-    api = serving.api(second)
-    until_now(lambda: api.command("sweep.status", {})["state"] == "finished")
-    status = api.command("sweep.status", {})
-    assert len(status["trials"]) == 2
-    assert status["trials"][0]["run_id"] == run
-    assert len(list(serving.runs.iterdir())) == 2
+@pytest.mark.parametrize(
+    ("trials", "kills"), [(2, 1), pytest.param(20, 2, marks=[pytest.mark.slow, pytest.mark.timeout(3600)])]
+)
+def test_a_sweep_goes_on_after_the_runner_was_killed(serving: Serving, trials: int, kills: int) -> None:
+    runner = serving.start("--idle")
+    api = serving.api(runner)
+    api.command("sweep.start", {"space": SPACE, "trials": trials, "overrides": {"stop.env_steps": 3000}})
+    killed: list[str] = []
+
+    def another_trains() -> bool:
+        run = api.status()["run"]
+        return bool(run["env_steps"]) and run["id"] not in killed
+
+    def over() -> bool:
+        """Let telemetry say what each run comes to: trials without a score end the sweep."""
+        for run in serving.runs.iterdir():
+            if not (run / "verdict.json").exists():
+                say(RunFolder(run), "verdict", best_score=1.0, mean_return=1.0)
+        return bool(api.command("sweep.status", {})["state"] == "finished")
+
+    while len(killed) < kills:
+        until_now(another_trains)
+        killed.append(api.status()["run"]["id"])
+        crash(runner)
+        runner = serving.start("--idle")
+        api = serving.api(runner)
+    until_now(over, trials * LIMIT_S)
+    runs = [one["run_id"] for one in api.command("sweep.status", {})["trials"]]
+    assert (len(runs), [one for one in runs if one in killed]) == (trials, killed)
+    assert sorted(path.name for path in serving.runs.iterdir()) == sorted(runs)
     api.command("server.shutdown")
-    assert ended(second)[0] == 0
+    assert ended(runner)[0] == 0

@@ -109,11 +109,14 @@ async def test_what_takes_the_disk_and_the_memory_is_told(runner: Runner) -> Non
     await until(lambda: runner.roster.beat("client-1") is not None)
     (Path(begun["run_dir"]) / "replay").mkdir()
     (Path(begun["run_dir"]) / "replay" / "obs").write_bytes(b"x" * 1000)
+    thrown = runner.folders.trash / "runs" / "one" / "config.json"
+    thrown.parent.mkdir(parents=True)
+    thrown.write_bytes(b"x" * 2000)
     await until(lambda: runner.server_state.server.memory_bytes > 0)
     told = await call(runner, "server.usage")
     (run,) = told["runs"]
     assert (run["id"], run["bytes"]["memory"]) == (begun["run_id"], 1000)
     assert run["bytes"]["other"] > 0
-    assert told["server_bytes"] > 0
+    assert (told["bin_bytes"], told["server_bytes"] > 0) == (2000, True)
     assert told["memory_bytes"] <= told["memory_limit_bytes"]
     assert [one["stored_bytes"] > 0 for one in told["clients"]] == [True]

@@ -84,7 +84,7 @@ async def test_a_curve_comes_within_its_span_resampled_and_by_client(source: Cli
     assert await _curve(source, 0, 5000, target="no_such") == []
 
 
-async def test_it_says_what_there_is_to_choose_from(source: Client) -> None:
+async def test_it_says_what_there_is_to_choose_from(source: Client, tmp_path: Path) -> None:
     names = await _asked(source, "/search", {"target": ""})
     assert {"return", "length", "policy_loss"} <= set(names)
     (returns, *_) = await _asked(source, "/metrics", {})
@@ -92,6 +92,9 @@ async def test_it_says_what_there_is_to_choose_from(source: Client) -> None:
     assert [one["value"] for one in runs["options"]] == ["latest", RUN_ID, "2026-01-01_00-00-00_old"]
     assert [one["value"] for one in clients["options"]] == ["", "a", "b"]
     assert [one["__value"] for one in await _asked(source, "/variable", {})][1] == RUN_ID
+    (tmp_path / "2026-01-01_00-00-00_old" / "run.json").write_text('{"number": 2}')  # imported since then
+    newest = (await _asked(source, "/variable", {}))[1]
+    assert newest["__value"] == "2026-01-01_00-00-00_old", "as in the library"
 
 
 async def test_what_happened_is_text_without_markup(source: Client) -> None:

@@ -1,9 +1,14 @@
 from pathlib import Path
+from typing import Any
 
+import pytest
+
+from soulsgui.telemetry.sinks import records
 from soulsgui.telemetry.sinks.records import Cursor, read_records, thinned
 from soulsgui.wire.keys import EntryId
-from soulsgui.wire.messages.metrics import UpdateRow
+from soulsgui.wire.messages.metrics import ResourceRow, UpdateRow
 from tests.telemetry.helpers import (
+    RUN_ID,
     arrivals,
     attempt_row,
     checkpoint_row,
@@ -13,6 +18,15 @@ from tests.telemetry.helpers import (
 )
 
 _EVALUATED = update_row(2, evaluation_return=7.0).model_dump() | {"kind": "evaluation"}
+_USED = {
+    "run_id": RUN_ID,
+    "attempt": 1,
+    "update": 2,
+    "env_steps": 30,
+    "episodes": 4,
+    "model_id": 5,
+    "values": {"cpu": 0.5},
+}
 
 
 def test_everything_comes_once_in_the_order_of_time(path: Path) -> None:
@@ -31,6 +45,28 @@ def test_everything_comes_once_in_the_order_of_time(path: Path) -> None:
         second, _ = read_records(path, cursor)
     assert [record.kind for record in second] == ["evaluation", "checkpoint", "episode"]
     assert second[0].values == {"evaluation_return": 7.0}
+
+
+def test_of_many_rows_no_more_is_read_than_is_told(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(records, "_MOST_UPDATES", 2)
+    with recorder_of(path) as recorder:
+        for n in (1, 2, 3):
+            evaluated = UpdateRow(**_EVALUATED | {"update": n})
+            used = ResourceRow(**_USED | {"time": float(n)})
+            recorder.record([evaluated, used], [], EntryId(1, n), 0.0)
+    read, points = list[tuple[str, int]](), records._points
+
+    def counted(db: Any, kind: Any, table: str, values: Any, *ends: int) -> Any:
+        values = list(values)
+        read.append((kind, len(values)))
+        return points(db, kind, table, values, *ends)
+
+    monkeypatch.setattr(records, "_points", counted)
+    first, cursor = read_records(path, Cursor())
+    second, _ = read_records(path, cursor)
+    assert ([one.kind for one in first].count("resources"), len(second)) == (2, 2)
+    assert {("evaluation", 2), ("resources", 2), ("evaluation", 1), ("resources", 1)} <= set(read)
+    assert not [one for one in read if one[1] > 2]
 
 
 def test_a_store_that_was_begun_anew_is_read_from_its_beginning(path: Path) -> None:
