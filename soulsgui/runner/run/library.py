@@ -181,18 +181,20 @@ class Library:
         # Every status asks whether the newest run can be resumed; to read and check its settings takes 70 ms,
         # and to find what is wrong with damaged ones many seconds.
         try:
-            stat = run.config.stat()
+            written = run.config.stat()
         except OSError:
             return load_run_settings(run.config)
-        version = (run.config, stat.st_mtime_ns, stat.st_size)
-        if self._settings is None or self._settings[0] != version:
+        version = (run.config, written.st_mtime_ns, written.st_size)
+        known = self._settings  # another thread may put those of another run in its place at any moment
+        if known is None or known[0] != version:
             try:
-                self._settings = version, load_run_settings(run.config)
+                known = version, load_run_settings(run.config)
             except ConfigError as error:
                 if isinstance(error.__cause__, OSError):  # rights that are mended leave the version as it is
                     raise
-                self._settings = version, error.problems
-        found = self._settings[1]
+                known = version, error.problems
+            self._settings = known
+        found = known[1]
         if isinstance(found, Settings):
             return found
         raise ConfigError(found)
