@@ -394,6 +394,14 @@ class RunManager:
             await session.set_clients(count)
             self._remember()
 
+    async def load(self, session: RunSession, checkpoint: str) -> None:
+        """Let a run go on from a checkpoint (`RunSession.load`), unless it ends or has ended meanwhile."""
+        async with self._changing:
+            if self.session is not session or session.ending:
+                raise Refused(ErrorCode.NOT_NOW, f"Run {session.run.run_id} has ended meanwhile.")
+            await session.load(checkpoint)
+        await session.services.until_ready()
+
     async def apply(self, values: Mapping[str, Any]) -> LiveChange | None:
         """Let the run go on with other values of live settings (`RunSession.apply`)."""
         async with self._changing:

@@ -299,7 +299,7 @@ class RunSession:
         self.owes_record = error is not None and bool(self.record.reached)
 
     async def load(self, checkpoint: str) -> None:
-        """Let the trainer go on from a checkpoint (its path), once it has saved where it is.
+        """Start the trainer anew from a checkpoint (its path), once it has saved where it is.
 
         Redis, telemetry and the clients go on meanwhile: it is a new attempt, under model ids of its own.
         """
@@ -311,7 +311,6 @@ class RunSession:
         self._best.oldest = float("inf")
         self.tell("info", f"Run {self.record.title} goes on from {checkpoint}")
         await self._context.supervisor.restart(TRAINER)
-        await self.services.until_ready()
 
     async def pause(self) -> bool:
         """Let the run rest until `go_on`, with everything kept; return whether it rests already."""
