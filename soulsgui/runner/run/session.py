@@ -265,8 +265,10 @@ class RunSession:
             command = NodeCommand(command="configure", args=args)
             answer = await self._context.bus.ask(TRAINER, command, ANSWER_LIMIT_S)
             change = LiveChange.model_validate(answer.result)
-        except Refused as error:
-            if error.code is not ErrorCode.NO_ANSWER:  # it is busy, and finds the command when it is not
+        except Exception as error:
+            # Where it, or Redis, is only busy, it finds the command when that is over.
+            busy = isinstance(error, Refused) and error.code is ErrorCode.NO_ANSWER
+            if not (busy or isinstance(error, redis.TimeoutError)):
                 atomic_write(self.run.config, written)
                 raise
         self.settings = settings
