@@ -372,7 +372,7 @@ class RunManager:
             self._owed = None
 
     def edit(self, run: RunFolder, changes: dict[str, Any]) -> None:
-        """Change name or note of a run."""
+        """Change name or note of a run, or whether it is pinned."""
         known = self.record if self.run == run else self._context.library.record(run)
         self._context.library.write_record(run, known.model_copy(update=changes))
         if self.session is not None and self.run == run:
