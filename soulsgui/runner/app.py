@@ -20,7 +20,8 @@ from soulsgui.runner.api import client_commands, library_commands, run_commands
 from soulsgui.runner.base import BaseRunner
 from soulsgui.runner.resources import ResourceMeter
 from soulsgui.runner.run.checkpoints import Checkpoints
-from soulsgui.runner.run.library import Library, server_logs
+from soulsgui.runner.run.history import server_logs
+from soulsgui.runner.run.library import Library
 from soulsgui.runner.run.manager import RunManager
 from soulsgui.runner.run.services import RunContext, binding_of, node_health
 from soulsgui.runner.run.start import Probe, probe_environment
