@@ -75,15 +75,7 @@ class RunSession:
         self.run = run
         self.settings = settings
         self.record = record
-        self.services = RunServices(
-            context,
-            run,
-            clients,
-            bool(settings.evaluates_every),
-            settings.inference_servers,
-            settings.client.hang_seconds,
-            settings.telemetry.sinks,
-        )
+        self.services = RunServices(context, run, settings, clients)
         self.ending: Reached = ""  # Why it is being ended; empty while it is not
         self.evaluates = True  # Whether its last weights are evaluated at its end, as far as there is time
         # What of it no checkpoint holds, in words, once it has ended; empty when everything is saved.
