@@ -52,14 +52,14 @@ def evaluate(arguments: Arguments) -> int:
     agreed = AgreedRuns(folders_of(arguments))
     settings = _agreed_settings(agreed, path, info, arguments)
     # Late: what is wrong with the command line is said before Gymnasium is imported.
-    from soulsgui.modes.evaluate import evaluate_checkpoint
+    from soulsgui.modes.evaluate import Asked, evaluate_checkpoint
 
     with nullcontext() if target is None else video(target) as film:
         try:
-            found, report = evaluate_checkpoint(
-                path, info, settings, arguments.episodes, arguments.seed, not arguments.stochastic,
-                _end_hanging, _Progress(), None if film is None else lambda frame: film.add(frame()),
-            )  # fmt: skip
+            show = None if film is None else lambda frame: film.add(frame())
+            greedy = not arguments.stochastic
+            asked = Asked(arguments.episodes, arguments.seed, greedy, _Progress(), show)
+            found, report = evaluate_checkpoint(path, info, settings, asked, _end_hanging)
         finally:
             show_progress("")
     notes = [found.cut_words]

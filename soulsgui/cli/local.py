@@ -19,7 +19,8 @@ from soulsgui.runner import settings_file
 from soulsgui.runner.audit import AUDIT_FILE
 from soulsgui.runner.events import EVENTS_FILE
 from soulsgui.runner.journal import read_journal
-from soulsgui.runner.run.library import Library, log_lines, log_paths
+from soulsgui.runner.run.history import log_lines, log_paths
+from soulsgui.runner.run.library import Library
 from soulsgui.runner.services.logs import LogFollower
 from soulsgui.runner.services.outcome import duration_words
 from soulsgui.runner.status_text import return_words, size_words, table

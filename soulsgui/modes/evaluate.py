@@ -134,6 +134,25 @@ Show = Callable[[Callable[[], Frame]], None]
 """Shows somebody a frame, which is made when it is called for; a frame not called for costs nothing."""
 
 
+@dataclass(frozen=True)
+class Asked:
+    """Which episodes are to be played, and who hears of them.
+
+    Attributes:
+        episodes: How many, at least one.
+        seed: Of the first of them.
+        greedy: Whether the best action is taken, rather than drawn.
+        told: Called before each step with how many episodes have ended, and how many steps were made.
+        show: Called with each frame; the environment renders as `rgb_array`, one episode after the other.
+    """
+
+    episodes: int
+    seed: int = 0
+    greedy: bool = True
+    told: Callable[[int, int], None] | None = None
+    show: Show | None = None
+
+
 def check_spaces(make: MakeEnv, trained_on: Mapping[str, Any], env_id: str) -> None:
     """Make sure that an environment shows and takes what a policy was trained on."""
     env = make()
@@ -153,14 +172,10 @@ def check_spaces(make: MakeEnv, trained_on: Mapping[str, Any], env_id: str) -> N
 def evaluate(
     policy: Policy,
     make: MakeEnv,
-    episodes: int,
-    seed: int = 0,
-    greedy: bool = True,
+    asked: Asked,
     go_on: Callable[[], bool] | None = None,
     max_steps: int | None = None,
     watchdog: Watchdog | None = None,
-    told: Callable[[int, int], None] | None = None,
-    show: Show | None = None,
     valued: bool = False,
 ) -> Evaluation:
     """Play episodes with a policy that holds weights already.
@@ -168,27 +183,23 @@ def evaluate(
     Args:
         policy: Who plays.
         make: Makes an environment.
-        episodes: How many, at least one.
-        seed: Of the first of them.
-        greedy: Whether the best action is taken, rather than drawn.
+        asked: What they play.
         go_on: Asked before each step; what is not to go on raises `Unfinished`.
         max_steps: After how many an episode is cut; None: never.
         watchdog: Notices an environment that hangs, or takes too much memory.
-        told: Called before each step with how many episodes have ended, and how many steps were made.
-        show: Called with each frame; the environment renders as `rgb_array`, one episode after the other.
         valued: Whether what the policy says of actions are values.
     """
 
     def going_on() -> None:
         if go_on is not None and not go_on():
             raise Unfinished
-        if told is not None:
-            told(play.ended, play.steps)
+        if asked.told is not None:
+            asked.told(play.ended, play.steps)
 
     began = time.monotonic()
-    play = _Play(policy, episodes, seed, greedy, max_steps, watchdog, show, valued)
+    play = _Play(policy, asked, max_steps, watchdog, valued)
     with ExitStack() as opened:
-        for _ in range(min(episodes, MOST_SIDE_BY_SIDE if show is None else 1)):
+        for _ in range(min(asked.episodes, MOST_SIDE_BY_SIDE if asked.show is None else 1)):
             going_on()
             with play.watched("being made"):
                 env = make()
@@ -214,29 +225,18 @@ class _Slot:
 
 class _Play:
     def __init__(
-        self,
-        policy: Policy,
-        episodes: int,
-        seed: int,
-        greedy: bool,
-        max_steps: int | None,
-        watchdog: Watchdog | None,
-        show: Show | None,
-        valued: bool,
+        self, policy: Policy, asked: Asked, max_steps: int | None, watchdog: Watchdog | None, valued: bool
     ) -> None:
-        self._watchdog = watchdog
-        self._show, self._valued = show, valued
+        self._asked, self._watchdog, self._valued = asked, watchdog, valued
         self.slots: list[_Slot] = []
         self.cut = 0
         self.steps = 0
-        self.returns = [0.0] * episodes
-        self.lengths = [0] * episodes
+        self.returns = [0.0] * asked.episodes
+        self.lengths = [0] * asked.episodes
         self._max_steps = max_steps
         self._policy = policy
         self._remembered = remembered_by(policy)
-        self._seed = seed
-        self._greedy = greedy
-        self._rng = np.random.default_rng(seed)
+        self._rng = np.random.default_rng(asked.seed)
         self._begun = 0
         self._spaces: SpacesSpec | None = None
 
@@ -275,7 +275,7 @@ class _Play:
             self._within = Bounds(spec.observation)  # as in training: what lies outside is moved onto them
         episode = self._begun
         self._begun += 1
-        obs, info = self.guarded(lambda: env.reset(seed=self._seed + episode), "a reset")
+        obs, info = self.guarded(lambda: env.reset(seed=self._asked.seed + episode), "a reset")
         self._remembered.begin(1)
         blank = {name: rows[0] for name, rows in self._remembered.fields.items()}
         self.slots.append(_Slot(env, episode, *self._read(obs, info), blank))
@@ -284,8 +284,8 @@ class _Play:
         present, self.slots = self.slots, []
         remembered = present[0].remembered
         actions = self._choose(present)
-        if self._show is not None:
-            self._show(lambda: self._frame(present[0], actions[0], remembered))
+        if self._asked.show is not None:
+            self._asked.show(lambda: self._frame(present[0], actions[0], remembered))
         for slot, action in zip(present, actions, strict=True):
             self._step_one(slot, action)
 
@@ -322,8 +322,8 @@ class _Play:
         too_long = self.lengths[slot.episode] == self._max_steps and not (terminated or truncated)
         self.cut += too_long
         if terminated or truncated or too_long:
-            if self._show is not None:
-                self._show(lambda: self._frame(slot))
+            if self._asked.show is not None:
+                self._asked.show(lambda: self._frame(slot))
             self.fill_slot(slot.env)
         else:
             slot.obs, slot.mask = self._read(obs, info)
@@ -335,7 +335,7 @@ class _Play:
         mask = np.stack(masks) if len(masks) == len(slots) else None
         memory, policy = self._remembered, self._policy
         memory.fields = {name: np.stack([slot.remembered[name] for slot in slots]) for name in memory.shapes}
-        actions = policy.greedy(obs, mask) if self._greedy else policy.act(obs, self._rng, mask)[0]
+        actions = policy.greedy(obs, mask) if self._asked.greedy else policy.act(obs, self._rng, mask)[0]
         for index, slot in enumerate(slots):
             slot.remembered = {name: rows[index] for name, rows in memory.fields.items()}
         return policy.to_environment(actions)
@@ -415,20 +415,16 @@ def evaluate_checkpoint(
     path: Path,
     info: Manifest,
     settings: Settings,
-    episodes: int,
-    seed: int,
-    greedy: bool,
+    asked: Asked,
     on_hang: Callable[[ProcessFault], None],
-    told: Callable[[int, int], None],
-    show: Show | None = None,
 ) -> tuple[Evaluation, dict[str, Any]]:
     """Play episodes with a checkpoint, whose settings somebody agreed to; return also a report as JSON.
 
     Args:
+        asked: What it plays.
         on_hang: Called in another thread when the environment does not answer.
-        told, show: As in `evaluate`.
     """
-    if not greedy and info.algorithm in _VALUED:
+    if not asked.greedy and info.algorithm in _VALUED:
         name = algorithm_name(info.algorithm, info.agent)
         raise UsageError(f"{path} is of {name}, whose policy draws nothing: leave --stochastic out.")
     env = settings.env
@@ -438,15 +434,16 @@ def evaluate_checkpoint(
     restrict_imports(Execution.of(client_settings(settings)).names)
     try:
         with watchdog.inside("being made"):
-            trained = open_trained(path, env, show is not None)
+            trained = open_trained(path, env, asked.show is not None)
         longest = longest_episode(env.id, env.kwargs, env.wrappers, settings.evaluation.max_steps)
+        valued = info.algorithm in _VALUED
         found = evaluate(
-            trained.policy, trained.maker, episodes, seed, greedy, max_steps=longest, watchdog=watchdog,
-            told=told, show=show, valued=info.algorithm in _VALUED,
-        )  # fmt: skip
+            trained.policy, trained.maker, asked, max_steps=longest, watchdog=watchdog, valued=valued
+        )
     finally:
         restrict_imports(None)
         watchdog.close()
     names = ("run_id", "model_id", "env_steps", "updates", "algorithm", "agent")
     report = found.to_json() | {name: getattr(info, name) for name in names}
-    return found, report | {"checkpoint": str(path), "env_id": env.id, "seed": seed, "greedy": greedy}
+    report |= {"checkpoint": str(path), "env_id": env.id, "seed": asked.seed, "greedy": asked.greedy}
+    return found, report

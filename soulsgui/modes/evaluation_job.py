@@ -12,7 +12,7 @@ from typing import Any
 
 from soulsgui.config.schema import Settings
 from soulsgui.errors import ProcessFault, SoulsGuiError
-from soulsgui.modes.evaluate import Frame, evaluate_checkpoint
+from soulsgui.modes.evaluate import Asked, Frame, evaluate_checkpoint
 from soulsgui.modes.video import Video, check_pictures, check_video, jpeg, video
 from soulsgui.process import asked, setup_logging
 from soulsgui.system import LAST, explained, hold_back, kill_descendants
@@ -71,12 +71,11 @@ def _evaluate(request: dict[str, Any], send: Send, watched: _Watched) -> dict[st
 
     progress = _Progress(send, request["episodes"])
     with nullcontext() if target is None else video(target) as film:
-        show = _Viewer(send, watched, film, request["frames"])
-        found, report = evaluate_checkpoint(
-            path, read_manifest(path), Settings.model_validate(request["settings"]), request["episodes"],
-            request["seed"], request["greedy"], end_hanging, progress,
-            show if request["frames"] or film is not None else None,
-        )  # fmt: skip
+        seen = request["frames"] or film is not None
+        show = _Viewer(send, watched, film, request["frames"]) if seen else None
+        asked = Asked(request["episodes"], request["seed"], request["greedy"], progress, show)
+        settings = Settings.model_validate(request["settings"])
+        found, report = evaluate_checkpoint(path, read_manifest(path), settings, asked, end_hanging)
         notes = [found.cut_words, "" if film is None else film.words]
     return report | {"notes": [note for note in notes if note]}
 

@@ -22,7 +22,7 @@ from soulsgui.config.schema import Settings
 from soulsgui.config.sections.run import LEAST_TO_CONFIRM, settles
 from soulsgui.environments.make import longest_episode, make_env
 from soulsgui.errors import CheckpointError, EnvironmentCheckError, ProcessFault, SoulsGuiError, UsageError
-from soulsgui.modes.evaluate import Evaluation, Unfinished, check_spaces, evaluate
+from soulsgui.modes.evaluate import Asked, Evaluation, Unfinished, check_spaces, evaluate
 from soulsgui.policies.exploration import without_noise
 from soulsgui.policies.policy import Policy, make_policy
 from soulsgui.process import setup_logging, stop_on_signals
@@ -255,16 +255,8 @@ class EvaluatorNode:
         longest = longest_episode(env.id, env.kwargs, env.wrappers, otherwise=wanted.max_steps)
 
         def play(episodes: int, begun: int) -> Evaluation:
-            seed = self._seed + begun
-            return evaluate(
-                policy,
-                self._make,
-                episodes,
-                seed,
-                go_on=self._go_on,
-                max_steps=longest,
-                watchdog=self._watchdog,
-            )
+            asked = Asked(episodes, self._seed + begun)
+            return evaluate(policy, self._make, asked, self._go_on, longest, self._watchdog)
 
         goal, confirms = stop.mean_return, self._confirming is not None
         if found is None:

@@ -20,7 +20,8 @@ from soulsgui.runner.api import client_commands, library_commands, run_commands
 from soulsgui.runner.base import BaseRunner
 from soulsgui.runner.resources import ResourceMeter
 from soulsgui.runner.run.checkpoints import Checkpoints
-from soulsgui.runner.run.library import Library, server_logs
+from soulsgui.runner.run.history import server_logs
+from soulsgui.runner.run.library import Library
 from soulsgui.runner.run.manager import RunManager
 from soulsgui.runner.run.services import RunContext, binding_of, node_health
 from soulsgui.runner.run.start import Probe, probe_environment
@@ -101,7 +102,6 @@ class Runner(BaseRunner):
             await asyncio.to_thread(self.bin.clear)
             self.alerts = Alerts(self.settings.alerts, self.events)
             self._keep_doing(self.alerts.send_waiting, "alerts")
-            self._keep_doing(self._note_resources, "resources", _RESOURCES_LOOK_S)
             invitations = self._invitations()
             self.client_names = ClientNames(self.folders.client_names)
             users = user_lines(invitations.hashes, self.settings.redis.prefix)
@@ -202,6 +202,7 @@ class Runner(BaseRunner):
         self.connections = ConnectionGuard(self.bus, self.events, self.access, self.memory.cut_off)
         self.sweeps = Sweeps(context, self.run_manager, self.base)
         self._keep_doing(self._watch, "watch")
+        self._keep_doing(self._note_resources, "resources", _RESOURCES_LOOK_S)
         self._keep_doing(self.sweeps.turn, "the sweep", _SWEEP_EVERY_S)
         self._keep_doing(self._guard_memory, "memory", LOOK_EVERY_S)
         self._keep_doing(self._guard_disk, "disk", _DISK_EVERY_S)
@@ -314,7 +315,7 @@ class Runner(BaseRunner):
 
     async def _note_resources(self) -> None:
         """Put what services and machine use on the curves of the run, where that is due."""
-        now, session = time.monotonic(), self.run_manager.session if hasattr(self, "run_manager") else None
+        now, session = time.monotonic(), self.run_manager.session
         every_s = 0.0 if session is None else session.settings.telemetry.resources_every_s
         if session is None or not every_s or now < self._resources_due or not self.server_state.reachable:
             return

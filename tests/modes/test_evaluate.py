@@ -13,6 +13,7 @@ from soulsgui.environments.spaces import SpacesSpec
 from soulsgui.errors import CheckpointError, ProcessFault
 from soulsgui.modes.evaluate import (
     MOST_SIDE_BY_SIDE,
+    Asked,
     Evaluation,
     EvaluationError,
     Unfinished,
@@ -90,23 +91,23 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[Seeded]:
 
 
 def test_every_episode_begins_from_its_own_seed_and_counts_whatever_its_length(made: list[Seeded]) -> None:
-    found = evaluate(Stub(), Seeded, episodes=40, seed=5)
+    found = evaluate(Stub(), Seeded, Asked(40, 5))
     lengths = [1 + (5 + k) % 7 for k in range(40)]
     assert list(found.lengths) == lengths
     assert list(found.returns) == [2.0 * length for length in lengths]
     assert sorted(seed for env in made for seed in env.begun_with) == list(range(5, 45))
     assert len(made) == MOST_SIDE_BY_SIDE
     assert all(env.closed for env in made)
-    masked = evaluate(Stub(), lambda: Seeded(masked=True), episodes=4, seed=0)
+    masked = evaluate(Stub(), lambda: Seeded(masked=True), Asked(4, 0))
     assert list(masked.returns) == [1.0, 2.0, 3.0, 4.0], "only valid actions are offered"
     first, again, other = (
-        evaluate(Stub(), Seeded, episodes=20, seed=seed, greedy=False).returns for seed in (3, 3, 10)
+        evaluate(Stub(), Seeded, Asked(20, seed, greedy=False)).returns for seed in (3, 3, 10)
     )
     assert first == again != other, "what is drawn is the same again from the same seed only"
 
 
 def test_figures_are_those_of_the_episodes() -> None:
-    found = evaluate(Stub(), Seeded, episodes=3, seed=0).to_json()
+    found = evaluate(Stub(), Seeded, Asked(3, 0)).to_json()
     told = {
         "returns": (2.0, 4.0, 6.0),
         "lengths": (1, 2, 3),
@@ -132,7 +133,7 @@ class Counting(Stub):
 
 
 def test_a_memory_stays_with_its_episode_and_is_blank_at_the_beginning_of_the_next() -> None:
-    found = evaluate(Counting(), Seeded, episodes=40, seed=0)
+    found = evaluate(Counting(), Seeded, Asked(40, 0))
     assert list(found.returns) == [max(length - 2.0, 0.0) for length in found.lengths]
 
 
@@ -140,17 +141,17 @@ def test_what_breaks_or_is_no_return_is_told_in_words_and_it_ends_when_it_is_ask
     made: list[Seeded], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(EvaluationError, match="raised in a step: SystemExit: the game has crashed"):
-        evaluate(Stub(), lambda: Seeded(breaks_at=2), episodes=4)
+        evaluate(Stub(), lambda: Seeded(breaks_at=2), Asked(4))
     assert [env.closed for env in made] == [True] * 4
     asked = iter([True, True, False])
     with pytest.raises(Unfinished):
-        evaluate(Stub(), Seeded, episodes=7, go_on=lambda: next(asked))
+        evaluate(Stub(), Seeded, Asked(7), go_on=lambda: next(asked))
     assert len(made) == 4 + 1, "it is asked before each environment is made and begun"
     for reward in (float("nan"), float("inf"), 1e300):
         ended = np.zeros(1, np.float32), reward, True, False, {}
         monkeypatch.setattr(Seeded, "step", lambda *_, ended=ended: ended)
         with pytest.raises(EvaluationError, match=r"raised in a step: .*It gave the reward (nan|inf)"):
-            evaluate(Stub(), Seeded, episodes=1)
+            evaluate(Stub(), Seeded, Asked(1))
 
 
 @pytest.mark.parametrize("place", ["reset", "step", "close"])
@@ -181,7 +182,7 @@ def test_an_environment_that_hangs_is_noticed_wherever_it_does(place: str) -> No
     watchdog.start()
     far = list[tuple[int, int]]()
     try:
-        evaluate(Stub(), Hanging, episodes=2, watchdog=watchdog, told=lambda *how: far.append(how))
+        evaluate(Stub(), Hanging, Asked(2, told=lambda *how: far.append(how)), watchdog=watchdog)
     finally:
         watchdog.close()
     assert [one.message.partition(" takes longer")[0] for one in told] == [
@@ -211,26 +212,26 @@ class Noting(Stub):
 
 def test_observations_are_shown_as_training_shows_them() -> None:
     policy = Noting()
-    evaluate(policy, lambda: Seeded(breaks_at=0), episodes=2, seed=1000)
+    evaluate(policy, lambda: Seeded(breaks_at=0), Asked(2, 1000))
     assert np.concatenate(policy.shown).max() == 1000, "seed 1001 lies outside"
     policy = Noting()
-    found = evaluate(policy, lambda: Room(length=4), episodes=2)
+    found = evaluate(policy, lambda: Room(length=4), Asked(2))
     assert found.returns == (4.0, 4.0)
     spec = SpacesSpec.from_env(Room().observation_space, Room().action_space).observation
     assert all(spec.contains(obs).all() for obs in policy.shown)
     assert [obs["f1"][0, 0] for obs in policy.shown] == [1, 2, 3, 4]
     cards = Noting()
-    evaluate(cards, lambda: gymnasium.make("Blackjack-v1"), episodes=3)
+    evaluate(cards, lambda: gymnasium.make("Blackjack-v1"), Asked(3))
     assert {(obs.dtype.str, obs.shape[1:]) for obs in cards.shown} == {("<i4", (3,))}
 
 
 def test_an_episode_that_does_not_end_is_cut_and_that_is_told() -> None:
     # Episodes of 1 + seed % 7 steps: those that end with the last step they may make were not cut.
-    found = evaluate(Stub(), Seeded, episodes=7, seed=0, max_steps=5)
+    found = evaluate(Stub(), Seeded, Asked(7, 0), max_steps=5)
     assert found.lengths == (1, 2, 3, 4, 5, 5, 5)
     assert (found.cut, found.to_json()["cut"], found.to_json()["max_steps"]) == (2, 2, 5)
     assert found.cut_words.startswith("2 of 7 episodes did not end and were cut at 5 steps")
-    assert evaluate(Stub(), Seeded, episodes=7, seed=0, max_steps=7).cut_words == ""
+    assert evaluate(Stub(), Seeded, Asked(7, 0), max_steps=7).cut_words == ""
 
 
 def test_as_many_episodes_are_played_as_say_whether_a_goal_is_reached() -> None:

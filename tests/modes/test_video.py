@@ -16,7 +16,7 @@ from PIL import Image, ImageSequence
 from soulsgui.environments.pictures import check_shown
 from soulsgui.errors import EnvironmentCheckError, UsageError
 from soulsgui.modes import video as videos
-from soulsgui.modes.evaluate import EvaluationError, Frame, evaluate
+from soulsgui.modes.evaluate import Asked, EvaluationError, Frame, evaluate
 from soulsgui.modes.video import NoVideoError, check_video, jpeg, video
 from soulsgui.policies.numpy_mlp import MLPPolicySpec, NumpyMLPPolicy
 from tests.modes.test_evaluate import Seeded, Stub
@@ -43,7 +43,7 @@ class Certain(Stub):
 
 def frames_of(make: Callable[[], Any], episodes: int, policy: Any = None, **more: Any) -> list[Frame]:
     found: list[Frame] = []
-    evaluate(policy or Certain(), make, episodes, show=lambda frame: found.append(frame()), **more)
+    evaluate(policy or Certain(), make, Asked(episodes, show=lambda frame: found.append(frame())), **more)
     return found
 
 
@@ -76,8 +76,8 @@ def test_looking_changes_nothing_of_the_evaluation() -> None:
     rng = np.random.default_rng(3)
     weights = {"policy.0.weight": rng.normal(size=(3, 1)), "policy.0.bias": rng.normal(size=3)}
     policy.load({name: value.astype(np.float32) for name, value in weights.items()})
-    unseen = evaluate(policy, Shown, 5)
-    seen = evaluate(policy, Shown, 5, show=lambda frame: frame() and None)
+    unseen = evaluate(policy, Shown, Asked(5))
+    seen = evaluate(policy, Shown, Asked(5, show=lambda frame: frame() and None))
     assert (seen.returns, seen.lengths) == (unseen.returns, unseen.lengths)
 
 

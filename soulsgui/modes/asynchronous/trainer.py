@@ -31,7 +31,7 @@ from soulsgui.modes.asynchronous.config import AsyncTrainerConfig, ReplayBufferC
 from soulsgui.modes.asynchronous.own_agent import OwnAlgorithm
 from soulsgui.modes.asynchronous.recorder import OPT_STEPS, RecordWriter
 from soulsgui.modes.asynchronous.sync_model import OwnPolicy, SyncModel
-from soulsgui.modes.evaluate import Evaluation, evaluate
+from soulsgui.modes.evaluate import Asked, Evaluation, evaluate
 from soulsgui.policies.exploration import Moment
 from soulsgui.policies.policy import Policy, make_policy
 from soulsgui.system import explained
@@ -80,7 +80,7 @@ class Evaluator:
         env, otherwise = self._settings.env, self._settings.evaluation.max_steps
         longest = longest_episode(env.id, env.kwargs, env.wrappers, otherwise)
         make = partial(_make_guarded, guard_init_env, env)
-        return evaluate(policy, make, self._episodes, self._seed, max_steps=longest)
+        return evaluate(policy, make, Asked(self._episodes, self._seed), max_steps=longest)
 
 
 def _make_guarded(guard: Guard, env: EnvSettings) -> Env:

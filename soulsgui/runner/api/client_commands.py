@@ -10,7 +10,8 @@ import redis
 
 from soulsgui.runner.api.server import Check, Handler
 from soulsgui.runner.refusal import Refused, no_run
-from soulsgui.runner.run.library import LATEST, log_paths
+from soulsgui.runner.run.history import log_paths
+from soulsgui.runner.run.library import LATEST
 from soulsgui.runner.server.bus import ANSWER_LIMIT_S
 from soulsgui.runner.server.memory_guard import MOST_LOG_BYTES
 from soulsgui.runner.services.logs import read_lines

@@ -131,7 +131,7 @@ async def _load_checkpoint(
     if not stays:
         await asyncio.to_thread(_refuse_misfit, session.run, Path(info.path))
         info = await asyncio.to_thread(checkpoints.take, session.run, Path(info.path))
-    loading = asyncio.create_task(session.load(info.id))
+    loading = asyncio.create_task(runner.run_manager.load(session, info.id))
     try:
         await asyncio.shield(loading)
     except asyncio.CancelledError:

@@ -13,7 +13,7 @@ from soulsgui.runner.api.server import Check, Handler
 from soulsgui.runner.refusal import Refused, no_run
 from soulsgui.runner.run.agreed import AgreedRuns
 from soulsgui.runner.run.experiments import compare, experiments, find
-from soulsgui.runner.run.library import log_lines, log_paths, refuse_unknown
+from soulsgui.runner.run.history import log_lines, log_paths, refuse_unknown
 from soulsgui.runner.run.start import refuse_without_torch, resumption
 from soulsgui.runner.server.bus import ANSWER_LIMIT_S
 from soulsgui.runner.server.redis_server import REDIS

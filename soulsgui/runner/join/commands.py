@@ -13,7 +13,7 @@ from soulsgui.runner.join.finder import OwnServer
 from soulsgui.runner.join.player import unconfined
 from soulsgui.runner.join.servers import examined, examined_place, tested, tested_here
 from soulsgui.runner.refusal import Refused
-from soulsgui.runner.run.library import log_lines
+from soulsgui.runner.run.history import log_lines
 from soulsgui.wire import control
 from soulsgui.wire.control import ErrorCode
 from soulsgui.wire.control.states import CLIENT

@@ -7,25 +7,22 @@ import re
 import shutil
 import stat
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from soulsgui.config.errors import ConfigError, Problem, nearest
+from soulsgui.config.errors import ConfigError, Problem
 from soulsgui.config.layers import load_run_settings
-from soulsgui.config.paths import Folders, RunFolder
+from soulsgui.config.paths import RunFolder
 from soulsgui.config.schema import Settings, public_tree
 from soulsgui.errors import CheckpointError, UsageError, printable
 from soulsgui.runner.refusal import Refused
 from soulsgui.runner.run.checkpoints import Checkpoints
 from soulsgui.runner.run.record import LIVE_STATES, RunRecord, interrupted
-from soulsgui.runner.services.logs import read_lines
 from soulsgui.system import atomic_write, explained, find_dir, read_small
-from soulsgui.telemetry.store import client_names
 from soulsgui.wire import control
 from soulsgui.wire.control import ErrorCode
 from soulsgui.wire.manifest import MANIFEST
-from soulsgui.wire.messages.metrics import EVALUATION_METRICS
 
 logger = logging.getLogger(__name__)
 
@@ -181,18 +178,20 @@ class Library:
         # Every status asks whether the newest run can be resumed; to read and check its settings takes 70 ms,
         # and to find what is wrong with damaged ones many seconds.
         try:
-            stat = run.config.stat()
+            written = run.config.stat()
         except OSError:
             return load_run_settings(run.config)
-        version = (run.config, stat.st_mtime_ns, stat.st_size)
-        if self._settings is None or self._settings[0] != version:
+        version = (run.config, written.st_mtime_ns, written.st_size)
+        known = self._settings  # another thread may put those of another run in its place at any moment
+        if known is None or known[0] != version:
             try:
-                self._settings = version, load_run_settings(run.config)
+                known = version, load_run_settings(run.config)
             except ConfigError as error:
                 if isinstance(error.__cause__, OSError):  # rights that are mended leave the version as it is
                     raise
-                self._settings = version, error.problems
-        found = self._settings[1]
+                known = version, error.problems
+            self._settings = known
+        found = known[1]
         if isinstance(found, Settings):
             return found
         raise ConfigError(found)
@@ -328,70 +327,3 @@ def tree_bytes(root: Path) -> int:
         except OSError:  # it is gone meanwhile
             continue
     return total
-
-
-def server_logs(folders: Folders) -> Path:
-    """Logs of what lives longer than a run."""
-    return folders.server / "logs"
-
-
-def refuse_unknown(
-    run: RunFolder, params: control.HistoryQueryParams, found: control.History, present: Iterable[str]
-) -> None:
-    """Refuse a query, whose answer was empty, of a metric or client that a run does not know.
-
-    What may yet come is no mistake: a run without rows, or `present` clients without an episode.
-    """
-    metrics = [*found.metrics, *(one for one in EVALUATION_METRICS if one not in found.metrics)]
-    if tuple(found.last_update) != (0, 0) and params.metric not in metrics:
-        raise _unknown("metric", params.metric, metrics)
-    clients = sorted({*client_names(run.store), *present})
-    if params.client and params.client not in clients:
-        raise _unknown("client", params.client, clients)
-
-
-def _unknown(what: str, name: str, known: list[str]) -> Refused:
-    near = nearest(name, known)
-    hint = f"Did you mean {near}? " if near else ""
-    return Refused(
-        ErrorCode.BAD_REQUEST,
-        f"The run has no {what} {name!r}.",
-        f"{hint}There are: {', '.join(known) or 'none yet'}",
-    )
-
-
-def log_paths(folders: Folders, library: Library, run_id: str) -> dict[str, Path]:
-    """Return the logs there are, by service: those of a run (`latest` need not exist), and others."""
-    found = {path.stem: path for path in sorted(server_logs(folders).glob("*.log"))}
-    if run_id != LATEST or library.folders():
-        run = library.find(run_id)
-        found |= {path.stem: path for path in sorted(run.logs.glob("*.log"))}
-    return found
-
-
-def log_lines(
-    paths: Mapping[str, Path], params: control.HistoryLogsParams
-) -> tuple[list[control.LogLine], int]:
-    """Return lines of one log, or the newest of all by time, and the number of the first line there is."""
-    if params.service:
-        path = paths.get(params.service)
-        if path is None:
-            known = ", ".join(paths) or "none"
-            raise Refused(ErrorCode.NOT_FOUND, f"{params.service!r} has no log.", f"There are: {known}")
-        return read_lines(path, params.service, params.before, params.n, params.level, params.filter)
-    if params.before is not None:
-        raise Refused(
-            ErrorCode.BAD_REQUEST,
-            "before: lines are numbered per service.",
-            "Name the service to page back.",
-        )
-    timed: list[tuple[float, control.LogLine]] = []
-    for service, path in paths.items():
-        lines, _ = read_lines(path, service, None, params.n, params.level, params.filter)
-        moment = 0.0
-        for line in lines:
-            # A line without a time of its own (of a traceback) belongs to the one before it.
-            moment = line.time if line.time is not None else moment
-            timed.append((moment, line))
-    timed.sort(key=lambda pair: pair[0])
-    return [line for _, line in timed[-params.n :]], 1

@@ -372,7 +372,7 @@ class RunManager:
             self._owed = None
 
     def edit(self, run: RunFolder, changes: dict[str, Any]) -> None:
-        """Change name or note of a run."""
+        """Change name or note of a run, or whether it is pinned."""
         known = self.record if self.run == run else self._context.library.record(run)
         self._context.library.write_record(run, known.model_copy(update=changes))
         if self.session is not None and self.run == run:
@@ -393,6 +393,14 @@ class RunManager:
                 raise no_run()
             await session.set_clients(count)
             self._remember()
+
+    async def load(self, session: RunSession, checkpoint: str) -> None:
+        """Let a run go on from a checkpoint (`RunSession.load`), unless it ends or has ended meanwhile."""
+        async with self._changing:
+            if self.session is not session or session.ending:
+                raise Refused(ErrorCode.NOT_NOW, f"Run {session.run.run_id} has ended meanwhile.")
+            await session.load(checkpoint)
+        await session.services.until_ready()
 
     async def apply(self, values: Mapping[str, Any]) -> LiveChange | None:
         """Let the run go on with other values of live settings (`RunSession.apply`)."""

@@ -12,6 +12,7 @@ from typing import Any
 import redis
 
 from soulsgui.config.paths import Folders, RunFolder
+from soulsgui.config.schema import Settings
 from soulsgui.errors import ServiceError, UsageError
 from soulsgui.process import SUPERVISED_ENV, child_env, own_command
 from soulsgui.runner.access.access_control import local_address_file
@@ -140,21 +141,12 @@ def client_health(name: str, roster: ClientRoster, supervisor: Supervisor) -> Ca
 class RunServices:
     """Knows the services of a run as the supervisor wants them, and starts and ends them together."""
 
-    def __init__(
-        self,
-        context: RunContext,
-        run: RunFolder,
-        clients: list[str],
-        evaluates: bool,
-        inference: int = 0,
-        hang_s: float = 120.0,
-        sinks: tuple[str, ...] = (),
-    ) -> None:
-        self._hang_s = hang_s  # after which the evaluator gives up on its environment by itself
+    def __init__(self, context: RunContext, run: RunFolder, settings: Settings, clients: list[str]) -> None:
+        self._hang_s = settings.client.hang_seconds  # after it the evaluator gives up on its environment
         self.clients = clients  # Names of the clients the server starts itself
-        self._evaluator = [EVALUATOR] if evaluates else []
-        self._inference = [inference_server(number) for number in range(1, inference + 1)]
-        self._sinks = sinks
+        self._evaluator = [EVALUATOR] if settings.evaluates_every else []
+        self._inference = [inference_server(number + 1) for number in range(settings.inference_servers)]
+        self._sinks = settings.telemetry.sinks
         self._run = run
         self._context = context
         self._supervisor = context.supervisor

@@ -75,15 +75,7 @@ class RunSession:
         self.run = run
         self.settings = settings
         self.record = record
-        self.services = RunServices(
-            context,
-            run,
-            clients,
-            bool(settings.evaluates_every),
-            settings.inference_servers,
-            settings.client.hang_seconds,
-            settings.telemetry.sinks,
-        )
+        self.services = RunServices(context, run, settings, clients)
         self.ending: Reached = ""  # Why it is being ended; empty while it is not
         self.evaluates = True  # Whether its last weights are evaluated at its end, as far as there is time
         # What of it no checkpoint holds, in words, once it has ended; empty when everything is saved.
@@ -265,8 +257,10 @@ class RunSession:
             command = NodeCommand(command="configure", args=args)
             answer = await self._context.bus.ask(TRAINER, command, ANSWER_LIMIT_S)
             change = LiveChange.model_validate(answer.result)
-        except Refused as error:
-            if error.code is not ErrorCode.NO_ANSWER:  # it is busy, and finds the command when it is not
+        except Exception as error:
+            # Where it, or Redis, is only busy, it finds the command when that is over.
+            busy = isinstance(error, Refused) and error.code is ErrorCode.NO_ANSWER
+            if not (busy or isinstance(error, redis.TimeoutError)):
                 atomic_write(self.run.config, written)
                 raise
         self.settings = settings
@@ -299,7 +293,7 @@ class RunSession:
         self.owes_record = error is not None and bool(self.record.reached)
 
     async def load(self, checkpoint: str) -> None:
-        """Let the trainer go on from a checkpoint (its path), once it has saved where it is.
+        """Start the trainer anew from a checkpoint (its path), once it has saved where it is.
 
         Redis, telemetry and the clients go on meanwhile: it is a new attempt, under model ids of its own.
         """
@@ -311,7 +305,6 @@ class RunSession:
         self._best.oldest = float("inf")
         self.tell("info", f"Run {self.record.title} goes on from {checkpoint}")
         await self._context.supervisor.restart(TRAINER)
-        await self.services.until_ready()
 
     async def pause(self) -> bool:
         """Let the run rest until `go_on`, with everything kept; return whether it rests already."""

@@ -25,7 +25,7 @@ class Bin:
 
     def __init__(self, folder: Path, library: Library) -> None:
         self.runs = Library(folder / "runs")
-        self._folder, self._library = folder, library
+        self._library = library
         self._aside = folder / ".purged"  # what is being removed: half of a run must not be put back
         self.changing = asyncio.Lock()  # held by who moves or removes something: nothing returns half removed
 
@@ -71,7 +71,7 @@ class Bin:
 
     def purge_runs(self, run_id: str) -> int:
         """Remove a run of the bin for good, or with an empty id all; return how many bytes that frees."""
-        return self._remove([self.runs.find(run_id).root] if run_id else [*self._folder.glob("[!.]*/*")])
+        return self._remove([self.runs.find(run_id).root] if run_id else [*self.runs.root.glob("*")])
 
     def purge_checkpoints(self, run: RunFolder, path: str) -> int:
         """Remove a checkpoint of a run from the bin for good, or with an empty path all; as `purge_runs`."""

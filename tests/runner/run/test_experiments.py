@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -9,11 +10,12 @@ import pytest
 from soulsgui.config.paths import Folders
 from soulsgui.config.schema import Settings
 from soulsgui.errors import UsageError
+from soulsgui.runner.api.run_commands import HANDLERS
 from soulsgui.runner.refusal import Refused
 from soulsgui.runner.run.experiments import compare, experiments, find
 from soulsgui.runner.run.library import Library
 from soulsgui.runner.run.record import RunRecord
-from soulsgui.wire.control import QueuedRun
+from soulsgui.wire.control import COMMANDS, QueuedRun
 from tests.test_cli import Terminal
 from tests.test_cli import terminal as terminal
 
@@ -74,6 +76,24 @@ def test_only_what_can_be_compared_is(library: Library) -> None:
         compare([find(found, "ppo"), find(found, "lander")])
     with pytest.raises(UsageError, match="D_none"):
         compare([find(found, "ppo"), find(found, "none")])
+
+
+async def test_a_server_tells_of_its_experiments_one_and_several_side_by_side(library: Library) -> None:
+    waiting = [QueuedRun(number=1, experiment=B)]
+    manager = SimpleNamespace(active=library.record(library.folders()[0]), queued=lambda: waiting)
+    runner: Any = SimpleNamespace(library=library, run_manager=manager)
+
+    async def told(command: str, **params: Any) -> Any:
+        handler: Any = HANDLERS[command]
+        return await handler(runner, COMMANDS[command].params.model_validate(params))
+
+    shown = await told("experiments.show", experiment="vtrace", score="evaluation_return")
+    assert (shown.id, shown.waiting, shown.scored, shown.mean) == (B, 1, 2, -35.0)
+    compared = await told("experiments.compare", experiments=["ppo", B])
+    assert [one.id for one in compared.experiments] == [A, B]
+    assert [one.probability for one in compared.improvements] == [0.25, 0.75]
+    with pytest.raises(Refused, match="no experiment"):
+        await told("experiments.compare", experiments=["ppo", "dqn"])
 
 
 def test_experiments_are_read_without_a_runner_in_words_as_json_and_as_csv(

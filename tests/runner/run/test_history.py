@@ -6,7 +6,8 @@ import pytest
 
 from soulsgui.config.paths import Folders
 from soulsgui.runner.refusal import Refused
-from soulsgui.runner.run.library import Library, log_lines, log_paths, refuse_unknown, server_logs
+from soulsgui.runner.run.history import log_lines, log_paths, refuse_unknown, server_logs
+from soulsgui.runner.run.library import Library
 from soulsgui.runner.run.record import RunRecord
 from soulsgui.telemetry.recorder import Recorder
 from soulsgui.telemetry.store import query_history

@@ -1,6 +1,9 @@
 import json
 import os
+import sys
 from pathlib import Path
+from types import FrameType
+from typing import Any
 
 import pytest
 
@@ -135,6 +138,25 @@ def test_settings_come_back_as_they_were_and_are_read_again_only_when_they_were_
     assert "ppo.gamma = 7" in words
     run.config.write_text('{"seed": 5}')
     assert library.settings(run).seed == 5
+
+
+def test_settings_are_those_of_the_run_that_was_meant_whenever_another_thread_asks(library: Library) -> None:
+    mine, other = library.create("mine", 0.0), library.create("other", 0.0)
+    for seed, run in enumerate((mine, other), start=1):
+        library.write_settings(run, Settings(seed=seed))
+
+    def ask_meanwhile(frame: FrameType, event: str, _arg: Any) -> Any:
+        """At each line comes in, as another thread may, who asks for the other run."""
+        if frame.f_code is Library.settings.__code__ and event == "line":
+            library.settings(other)
+        return ask_meanwhile
+
+    before = sys.gettrace()
+    sys.settrace(ask_meanwhile)
+    try:
+        assert library.settings(mine).seed == 1
+    finally:
+        sys.settrace(before)
 
 
 def test_settings_that_could_not_be_read_are_tried_again(

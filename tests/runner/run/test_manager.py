@@ -8,12 +8,15 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import redis
 
 from soulsgui.config.parsing import Layer
 from soulsgui.config.paths import Folders, RunFolder
 from soulsgui.config.schema import Settings
 from soulsgui.runner.access.roster import ClientRoster
+from soulsgui.runner.api.library_commands import HANDLERS
 from soulsgui.runner.events import EventLog
+from soulsgui.runner.refusal import Refused
 from soulsgui.runner.run.library import Library
 from soulsgui.runner.run.manager import RunManager, remember_active
 from soulsgui.runner.run.record import ActiveRun, RunRecord
@@ -21,7 +24,9 @@ from soulsgui.runner.run.services import RunContext
 from soulsgui.runner.run.session import RunSession
 from soulsgui.runner.run.start import choose_checkpoint, chosen_checkpoint
 from soulsgui.runner.server.reader import ServerState
+from soulsgui.wire.control import CheckpointInfo, CheckpointParams, ErrorCode
 from soulsgui.wire.keys import Keys
+from tests.runner.fake_program import save
 
 
 async def nobody(*_: Any) -> None:
@@ -142,3 +147,61 @@ def test_a_run_that_begins_within_a_turn_has_gone_on_for_no_time(context: RunCon
     session = RunSession(context, run, Settings(), RunRecord(id=run.run_id, seconds=5.0))
     assert session.look(turn, 0.0) is None
     assert session.record.seconds == 5.0
+
+
+@pytest.mark.parametrize(
+    ("error", "waits"),
+    [
+        (redis.ResponseError("MISCONF Redis is configured to save RDB snapshots"), False),
+        (redis.ConnectionError("Connection refused"), False),
+        (redis.TimeoutError("Timeout reading from socket"), True),
+        (Refused(ErrorCode.NO_ANSWER, "The trainer did not answer"), True),
+    ],
+    ids=["disk full", "connection lost", "no reply", "trainer busy"],
+)
+async def test_a_change_that_reached_nobody_is_none(
+    context: RunContext, run: RunFolder, monkeypatch: pytest.MonkeyPatch, error: Exception, waits: bool
+) -> None:
+    async def fail(*_: object) -> None:
+        raise error
+
+    session, before = (
+        RunSession(context, run, Settings(), context.library.record(run)),
+        run.config.read_bytes(),
+    )
+    monkeypatch.setattr(context.bus, "ask", fail, raising=False)
+    if waits:
+        assert await session.apply({"ppo.learning_rate": 1e-4}) is None
+        assert context.events.newest(1)[0].what.endswith("as soon as the trainer can")
+    else:
+        with pytest.raises(type(error)):
+            await session.apply({"ppo.learning_rate": 1e-4})
+        assert context.events.since(0) == []
+    assert (run.config.read_bytes() != before) is waits
+
+
+async def test_a_checkpoint_is_not_loaded_into_a_run_that_was_begun_meanwhile(
+    context: RunContext, run: RunFolder, manager: RunManager, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save(run.manual_saves / "1", run, "manual", 100)
+    manager.session = RunSession(context, run, Settings(), context.library.record(run))
+    get, told = context.library.checkpoints.get_resumable, []
+
+    def slowly(run: RunFolder, checkpoint: str) -> CheckpointInfo:
+        second = context.library.create("two", 1.0)
+        manager.session = RunSession(context, second, Settings(), RunRecord(id=second.run_id))
+        return get(run, checkpoint)
+
+    async def note(*told_what: object) -> None:
+        told.append(told_what)
+
+    monkeypatch.setattr(context.library.checkpoints, "get_resumable", slowly)
+    monkeypatch.setattr(context.bus, "ask", note, raising=False)
+    monkeypatch.setattr(context.supervisor, "restart", note, raising=False)
+    monkeypatch.setattr(context.supervisor, "wait_ready", note, raising=False)
+    runner: Any = SimpleNamespace(run_manager=manager, library=context.library)
+    load: Any = HANDLERS["checkpoint.load"]
+    with pytest.raises(Refused, match="has ended"):
+        await load(runner, CheckpointParams(path="manual_save/1", run=run.run_id), None)
+    assert told == []
+    assert chosen_checkpoint(run) is None

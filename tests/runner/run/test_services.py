@@ -8,6 +8,7 @@ import pytest
 
 from soulsgui.config.errors import ConfigError
 from soulsgui.config.paths import Folders, RunFolder
+from soulsgui.config.schema import Settings
 from soulsgui.errors import UsageError
 from soulsgui.process import SUPERVISED_ENV, child_env, own_command
 from soulsgui.runner.run.services import RunServices, client_health, client_name, node_health
@@ -81,7 +82,7 @@ def test_an_inference_server_lives_as_long_as_it_looks_for_requests() -> None:
 def services(folders: Folders) -> RunServices:
     context: Any = SimpleNamespace(folders=folders, roster=FakeState(), server_state=FakeState())
     context.supervisor = context.bus = context.let_in = None
-    return RunServices(context, RunFolder(folders.runs / "r"), [client_name(2)], evaluates=True)
+    return RunServices(context, RunFolder(folders.runs / "r"), Settings(), [client_name(2)])
 
 
 NODES = ("trainer", "telemetry", "evaluator")
@@ -103,7 +104,9 @@ def test_command_lines_name_run_and_server_and_no_secret(folders: Folders, servi
 def test_inference_servers_are_started_before_the_clients_and_know_the_server(folders: Folders) -> None:
     context: Any = SimpleNamespace(folders=folders, roster=FakeState(), server_state=FakeState())
     context.supervisor = None
-    services = RunServices(context, RunFolder(folders.runs / "r"), [client_name(1)], False, inference=2)
+    central = {"inference": "server", "central": {"inference_servers": 2}, "evaluation": {"every_updates": 0}}
+    settings = Settings.model_validate(central)
+    services = RunServices(context, RunFolder(folders.runs / "r"), settings, [client_name(1)])
     assert services.names == ["trainer", "telemetry", "inference-1", "inference-2", "client-1"]
     spec = services.spec("inference-2")
     server_file = str(folders.server / "redis.json")
@@ -126,7 +129,7 @@ async def test_curves_that_telemetry_did_not_live_to_write_are_written_at_the_en
 
     supervisor = SimpleNamespace(stop=stop, running=lambda _: False, outcome_of=outcomes.get)
     context: Any = SimpleNamespace(folders=folders, supervisor=supervisor)
-    services = RunServices(context, run, [], evaluates=False)
+    services = RunServices(context, run, Settings(), [])
     await services.end(save=True)
     assert not run.series.exists(), "there is nothing to write"
     run.store.touch()
