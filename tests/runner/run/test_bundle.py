@@ -16,8 +16,11 @@ from soulsgui.runner.run import bundle
 from soulsgui.runner.run.bundle import export_run, import_run
 from soulsgui.runner.run.library import UNPACKED, Library
 from soulsgui.runner.run.record import RunRecord
+from soulsgui.runner.run.scores import keep_evaluation, kept_evaluations
+from soulsgui.wire.control import Evaluated
 from soulsgui.wire.manifest import PINNED, ManifestFile
 from tests.runner.fake_program import save
+from tests.runner.run.test_evaluations import REPORT
 
 
 def told(_doing: str, _part: float) -> None:
@@ -35,6 +38,7 @@ def run(tmp_path: Path) -> RunFolder:
     save(made.history / "7", made, "history", 70)
     save(made.history / "8", made, "history", 80)
     (made.history / "8" / PINNED).touch()
+    keep_evaluation(made, Evaluated.model_validate(REPORT), "checkpoint")
     (made.logs / "trainer.log").write_text("not taken along")
     return made
 
@@ -58,6 +62,7 @@ def test_a_run_opens_elsewhere(run: RunFolder, file: Path, tmp_path: Path) -> No
     assert there.settings(first).seed == 77
     saved = {info.id: info.valid for info in there.checkpoints.list(first)}
     assert saved == {"checkpoint": True, "history/8": True}
+    assert [one.mean_return for one in kept_evaluations(first)] == [1.0]
     assert not list(first.logs.iterdir())
     assert not [path for path in there.root.iterdir() if path.name.startswith(".")]
 
