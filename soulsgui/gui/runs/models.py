@@ -345,7 +345,7 @@ def _evaluation_tip(info: CheckpointInfo) -> str:
     span = f"{text.value(found.min_return)} to {text.value(found.max_return)}"
     how = "the best actions" if found.greedy else "drawn actions"
     when = text.clock(found.time, time.time())
-    return " ".join([f"{when}: {played} from seed {found.seed} with {how}: {span}.", *found.notes])
+    return f"{when}: {played} from seed {found.seed} with {how}: {span}. {found.notes}".rstrip()
 
 
 _EVALUATION = "Mean return ± deviation of an evaluation, or the mean that made it the best model"

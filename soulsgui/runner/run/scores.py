@@ -29,6 +29,7 @@ def keep_evaluation(run: RunFolder, found: Evaluated, checkpoint: str) -> None:
     """Keep an evaluation with its run; of episodes beyond `MOST_RETURNS` only what all came to together."""
     told = found.model_dump(include=set(KeptEvaluation.model_fields))
     told |= {"checkpoint": checkpoint, "returns": found.returns[:MOST_RETURNS], "time": time.time()}
+    told["notes"] = " ".join(found.notes)
     try:
         kept = [*kept_evaluations(run)[1 - _MOST :], KeptEvaluation.model_validate(told)]
         if run.evaluations.is_symlink():  # of a run from elsewhere

@@ -152,7 +152,7 @@ class KeptEvaluation(Message):
         time: When it was over, in seconds since the epoch.
         std_return: As in `Evaluated`.
         returns: Of its first episodes, in the order of their seeds; none in a list of checkpoints.
-        notes: As in `Evaluated`.
+        notes: Those of `Evaluated`.
     """
 
     model_config = ConfigDict(allow_inf_nan=False)
@@ -169,7 +169,7 @@ class KeptEvaluation(Message):
     min_return: float
     max_return: float
     returns: list[float] = Field(default_factory=list, max_length=MOST_RETURNS)
-    notes: list[Words] = Field(default_factory=list, max_length=10)
+    notes: Words = ""
 
 
 class CheckpointInfo(Message):
