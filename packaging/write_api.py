@@ -72,6 +72,8 @@ def _command(command: Command, told: dict[str, type[BaseModel]]) -> str:
         )
     if command.reads:
         facts.append("changes nothing")
+    if command.repeated:
+        facts.append("not in the audit log")
     if command.typed:
         facts.append(f"`soulsgui {command.typed}`")
     lines = [f"\n### {command.name}\n\n{words} ({'; '.join(facts)})\n"]

@@ -13,17 +13,19 @@ from soulsgui.cli.parser import Arguments
 from soulsgui.cli.remote import overrides_of, runner_of, typed, wait_for
 from soulsgui.config.layers import combine, layers_of
 from soulsgui.config.parsing import parse_assignments
+from soulsgui.config.paths import RunFolder
 from soulsgui.config.schema import Settings
 from soulsgui.environments.spaces import report_lines
 from soulsgui.errors import CheckpointError, ProcessFault, UsageError
 from soulsgui.runner.run.agreed import AgreedRuns, RunNotAgreedError
 from soulsgui.runner.run.evaluations import settings_to_play
 from soulsgui.runner.run.library import Library, find_checkpoint
+from soulsgui.runner.run.scores import keep_evaluation
 from soulsgui.runner.run.start import examine
 from soulsgui.runner.status_text import count_words
 from soulsgui.system import kill_descendants
 from soulsgui.wire.api_client import CommandFailedError
-from soulsgui.wire.control import Job
+from soulsgui.wire.control import Evaluated, Job
 from soulsgui.wire.manifest import Manifest, read_manifest
 from soulsgui.wire.messages.server_config import algorithm_name
 
@@ -63,10 +65,19 @@ def evaluate(arguments: Arguments) -> int:
         finally:
             show_progress("")
     notes = [found.cut_words]
+    if not arguments.assignments:
+        _keep(folders_of(arguments).runs.resolve(), path.resolve(), report)
     if film is not None:
         report["video"] = str(target)
         notes += [f"video: {target}", film.words]
     return answer(arguments, report, _words(report, *filter(None, notes)))
+
+
+def _keep(runs: Path, path: Path, report: dict[str, Any]) -> None:
+    """Keep what a checkpoint of the library came to with its run."""
+    if runs in path.parents:
+        run, *checkpoint = path.relative_to(runs).parts
+        keep_evaluation(RunFolder(runs / run), Evaluated.model_validate(report), "/".join(checkpoint))
 
 
 def _end_hanging(fault: ProcessFault) -> None:

@@ -21,9 +21,10 @@ from soulsgui.runner.events import EVENTS_FILE
 from soulsgui.runner.journal import read_journal
 from soulsgui.runner.run.history import log_lines, log_paths
 from soulsgui.runner.run.library import Library
+from soulsgui.runner.run.scores import with_evaluations
 from soulsgui.runner.services.logs import LogFollower
 from soulsgui.runner.services.outcome import duration_words
-from soulsgui.runner.status_text import return_words, size_words, table
+from soulsgui.runner.status_text import return_words, size_words, spread_words, table
 from soulsgui.wire.api_client import CONTROL_FILE
 from soulsgui.wire.control import (
     AuditEntry,
@@ -42,14 +43,16 @@ def checkpoints(arguments: Arguments) -> int:
     """`checkpoints list`: the checkpoints of a run, verified."""
     library = Library(folders_of(arguments).runs)
     run = library.find(arguments.run)
-    found = library.checkpoints.list(run)
+    found = with_evaluations(run, library.checkpoints.list(run))
     told = {
         "CHECKPOINT": [info.id for info in found],
         "SAVED": [moment(info.created) for info in found],
         "STEPS": [f"{info.env_steps:,}" for info in found],
         "MODEL": [str(info.model_id) for info in found],
         "TRAINING RETURN": [_score(info, evaluated=False) for info in found],
-        "EVALUATION": [_score(info, evaluated=True) for info in found],
+        "EVALUATION": [
+            spread_words(info.evaluated) if info.evaluated else _score(info, evaluated=True) for info in found
+        ],
         "SIZE": [size_words(info.size_bytes) for info in found],
         "STATE": ["" if info.valid else f"damaged: {info.error}" for info in found],
         "NOTE": [info.note for info in found],

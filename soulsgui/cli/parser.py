@@ -187,8 +187,8 @@ _ARGUMENTS = {
     "checkpoint": word(
         "CHECKPOINT",
         "its folder; or a run (id, its beginning, or name), RUN/CHECKPOINT, RUN/best; of the newest run "
-        "latest, best, or what `checkpoints list` shows; default: latest",
-        "latest",
+        "best, newest, or what `checkpoints list` shows; default: newest",
+        "newest",
     ),
     "client": word("NAME", "its id, such as gamer-01"),
     "env_id": word("ID", "its id; default: env.id of your settings", ""),

@@ -15,6 +15,7 @@ from soulsgui.cli.output import (
     answer,
     folders_of,
     log_line,
+    moment,
     room,
     say,
     say_json,
@@ -397,6 +398,8 @@ def _tell_verified(arguments: Arguments, result: dict[str, Any]) -> str:
 
 
 def _tell_run(arguments: Arguments, result: dict[str, Any]) -> str:
+    from soulsgui.runner.status_text import count_words, spread_words
+
     found = RunDetails.model_validate(result)
     run = found.run
     lines = [
@@ -408,6 +411,11 @@ def _tell_run(arguments: Arguments, result: dict[str, Any]) -> str:
         run.error,
         "versions  " + ", ".join(f"{name} {version}" for name, version in found.versions.items()),
         f"checkpoints  {', '.join(info.id for info in found.checkpoints) or 'none'}",
+        *(
+            f"evaluated  {moment(one.time)}  {one.checkpoint or 'in training'}, model {one.model_id}: "
+            f"{spread_words(one)} over {count_words(one.episodes, 'episode')} from seed {one.seed}"
+            for one in found.evaluations
+        ),
         f"settings  soulsgui runs show {run.id} --json",
     ]
     answer(arguments, found, "\n".join(filter(None, lines)))

@@ -133,6 +133,7 @@ class RunFolder:
     figure = Inside("telemetry.png")  # the exported figure
     tensorboard = Inside("tensorboard")  # event files for TensorBoard
     sinks = Inside("sinks")  # how far each sink has come
+    evaluations = Inside("evaluations.jsonl")  # what evaluations gave that somebody asked for
     checkpoint = Inside("checkpoint")  # the current one
     previous = Inside("previous")  # the current ones before it: see `older`
     best_model = Inside("best_model")  # the model with the best score

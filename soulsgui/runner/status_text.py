@@ -7,6 +7,7 @@ from typing import Any
 
 from soulsgui.errors import printable
 from soulsgui.runner.services.outcome import duration_words
+from soulsgui.wire.control.results import KeptEvaluation
 from soulsgui.wire.control.states import GONE, is_paused_there
 from soulsgui.wire.messages.node import Staleness
 from soulsgui.wire.messages.server_config import algorithm_name
@@ -343,6 +344,11 @@ def waits_words(learner: float | None, clients: float | None) -> str:
 def return_words(value: float) -> str:
     """Return a return with one decimal; one that takes more room than that has, such as "1e+308", shortly."""
     return f"{value:.1f}" if abs(value) < _LARGE_RETURN else f"{value:.4g}"
+
+
+def spread_words(found: KeptEvaluation) -> str:
+    """Return the mean return of an evaluation with its standard deviation."""
+    return f"{return_words(found.mean_return)} ± {return_words(found.std_return)}"
 
 
 def size_words(size_bytes: int) -> str:

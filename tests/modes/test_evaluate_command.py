@@ -19,6 +19,7 @@ from soulsgui.environments.spaces import SpacesSpec
 from soulsgui.policies.numpy_mlp import MLPPolicySpec
 from soulsgui.runner.run.library import Library
 from soulsgui.runner.run.record import RunRecord
+from soulsgui.runner.run.scores import kept_evaluations
 from soulsgui.training.checkpoint import Checkpoint, write_checkpoint
 from soulsgui.wire.manifest import Manifest
 
@@ -83,13 +84,13 @@ def test_a_checkpoint_is_named_in_many_ways(made: RunFolder) -> None:
     for folder, steps in ((made.checkpoint, 4000), (made.best_model, 2000), (early, 1000)):
         write_checkpoint(folder, balancing(steps))
     meant = {
-        made.checkpoint: ("latest", made.run_id, str(made.root)),
+        made.checkpoint: ("newest", "latest", made.run_id, f"{made.run_id}/newest", str(made.root)),
         made.best_model: ("best", "best_model", f"{made.run_id}/best"),
         early: ("manual_save/early", f"{made.run_id}/manual_save/early", str(early)),
     }
     library = Library(made.root.parent)
     found = {folder: [find_checkpoint(library, name) for name in names] for folder, names in meant.items()}
-    assert found == {folder: [folder] * 3 for folder in meant}
+    assert found == {folder: [folder] * len(names) for folder, names in meant.items()}
 
 
 def test_the_newest_one_is_meant_and_told_in_words(made: RunFolder, capsys: Capture) -> None:
@@ -100,6 +101,10 @@ def test_the_newest_one_is_meant_and_told_in_words(made: RunFolder, capsys: Capt
     assert lines[0] == str(made.checkpoint)
     assert lines[1].startswith("CartPole-v1, ppo, model 400 after 4,000 steps; 1 episode, stochastic, from")
     assert lines[2].startswith("mean return ")
+    (kept,) = kept_evaluations(made)
+    assert (kept.checkpoint, kept.model_id, kept.episodes, kept.greedy) == ("checkpoint", 400, 1, False)
+    assert run(["checkpoints", "list", "--data-dir", str(made.root.parents[1])]) == 0
+    assert f"{kept.mean_return:.1f} ± 0.0" in capsys.readouterr().out
     # The environment is that of the run, unless it is set.
     set_up(made, wrappers=[{"TimeLimit": {"max_episode_steps": 3}}])
     shorter = "env.wrappers=[{TimeLimit: {max_episode_steps: 2}}]"

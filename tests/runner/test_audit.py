@@ -94,9 +94,10 @@ def test_who_asks_is_text(audit: AuditLog) -> None:
 
 
 def test_commands_that_only_read_are_declared_so() -> None:
-    words = ("list", "get", "look", "query", "log", "logs", "events", "audit", "rejects", "hello", "presets")
+    words = ("list", "get", "query", "log", "logs", "events", "audit", "rejects", "hello", "presets")
     words += ("show", "compare", "status", "usage", "verify")
     reads = {name for name, command in COMMANDS.items() if command.reads}
     by_name = {name for name in COMMANDS if name.rpartition(".")[2] in words}
-    assert reads - by_name == {"config.check", "servers.test"}
+    assert reads - by_name == {"config.check", "servers.look", "servers.test"}
     assert by_name <= reads
+    assert [name for name, command in COMMANDS.items() if command.repeated] == ["clients.look"]

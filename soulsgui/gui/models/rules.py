@@ -1,6 +1,6 @@
 """Why something can't be done now, by the runner (`allowed`) or by the window; what is asked first. Pure."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from soulsgui.gui import text
@@ -271,3 +271,16 @@ def why_no_look(client: ClientStatus) -> str:
         return ""
     allows = "client.shown allows it" if client.local else "its owner allows it by the rules there"
     return f"{client.name} does not show its game: {allows}, for games that render as pictures."
+
+
+_OF_RETURNS = ("env.kwargs", "env.wrappers")
+_OF_LOSSES = ("normalize.reward_clip", "normalize.rewards")  # rewards as they are learned from
+
+
+def reward_words(differing: Collection[str]) -> str:
+    """Return what may be of different scales where runs differ in these settings; empty for nothing."""
+    words = []
+    for settings, what in ((_OF_RETURNS, "returns"), (_OF_LOSSES, "losses and values")):
+        if found := ", ".join(key for key in settings if key in differing):
+            words.append(f"The runs differ in {found}: their {what} may be of different scales.")
+    return " ".join(words)

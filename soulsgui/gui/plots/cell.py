@@ -9,7 +9,7 @@ from PySide6.QtWidgets import QWidget
 from soulsgui.gui.feed import Feed
 from soulsgui.gui.plotting.controls import metric_title
 from soulsgui.gui.plotting.live import LiveCurve
-from soulsgui.gui.plotting.mean import MeanSeries
+from soulsgui.gui.plotting.mean import Drawn, MeanSeries
 from soulsgui.gui.plotting.series import Series
 from soulsgui.gui.plotting.view import CurvesView
 from soulsgui.gui.widgets.boxes import NO_MARGINS, column, row
@@ -74,6 +74,17 @@ class PlotCell(QWidget):
         """What is drawn, and of a mean what it is made of."""
         return self._shown
 
+    @property
+    def drawn(self) -> list[tuple[Drawn, str, int]]:
+        """Each curve as it is drawn, with its name and the number of its colour."""
+        made: dict[Shown, list[Series]] = {}
+        for curve, one in self._shown:
+            made.setdefault(one, []).append(curve.series)
+        return [
+            (MeanSeries(series, one.run) if one.members else series[0], one.name, one.colour)
+            for one, series in made.items()
+        ]
+
     def show_curves(self, shown: Sequence[Shown]) -> None:
         """Draw these. A curve that is drawn already stays as it is."""
         self._arranging = True
@@ -120,15 +131,7 @@ class PlotCell(QWidget):
 
     def _draw(self) -> None:
         if not self._arranging:
-            made: dict[Shown, list[Series]] = {}
-            for curve, one in self._shown:
-                made.setdefault(one, []).append(curve.series)
-            self.view.show_curves(
-                [
-                    (MeanSeries(series) if one.members else series[0], one.name, one.colour)
-                    for one, series in made.items()
-                ]
-            )
+            self.view.show_curves(self.drawn)
             self.say_empty()
 
     def _loaded(self) -> None:

@@ -18,10 +18,10 @@ from PySide6.QtWidgets import (
 )
 
 from soulsgui.gui import text
-from soulsgui.gui.feed import Feed, Fetch
+from soulsgui.gui.feed import Call, Feed, Fetch
 from soulsgui.gui.geometry import Memory
 from soulsgui.gui.models.connection import why_not
-from soulsgui.gui.models.rules import algorithm_title, run_title, short_name
+from soulsgui.gui.models.rules import algorithm_title, reward_words, run_title, short_name
 from soulsgui.gui.plots.cell import PlotCell, Shown
 from soulsgui.gui.plots.choices import Choice, Choices
 from soulsgui.gui.plots.controls import PlotsControls
@@ -88,6 +88,8 @@ class PlotsPage(QWidget):
         self._clients: dict[str, list[str]] = {}
         self._client_colours: dict[str, int] = {}
         self._too_many = 0  # curves that one plot would have
+        self._compared: list[str] = []  # the runs that are drawn, of each experiment one
+        self._differing: tuple[str, ...] = ()  # settings that they differ in
         self.cells: dict[str, PlotCell] = {}
         self._build()
         self.moments = Moments(feed, self)
@@ -97,6 +99,7 @@ class PlotsPage(QWidget):
         self._list = Fetch(
             self, partial(feed.ask, "runs.list"), came=self._take_runs, failed=partial(notify_problem, shell)
         )
+        self._comparison = Fetch(self, self._ask_comparison, came=self._take_comparison)
         self._connect()
         self._memory.restore(self._splitter, self._lists)
         self._show_connection()
@@ -264,14 +267,34 @@ class PlotsPage(QWidget):
         if len(self._layout.metrics) > _MOST_PLOTS:
             said.append(f"{_MOST_PLOTS} of {len(self._layout.metrics)} metrics")
         self.controls.note(f"Drawn: {' and '.join(said)}" if said else "")
-        drawn = {run for name in self.shown_runs for run in self._experiments.get(name, (name,))}
-        played = sorted({self._runs[run].env_id for run in drawn & self._runs.keys()} - {""})
-        more = ", …" if len(played) > _MOST_NAMED else ""
-        self.warning.setText(
-            "The runs that are drawn play different environments, so their returns can't be compared: "
-            f"{', '.join(played[:_MOST_NAMED])}{more}."
-        )
-        self.warning.setVisible(len(played) > 1)
+        # The runs of an experiment differ in their seeds alone: one of them stands for all.
+        drawn = {self._experiments.get(name, (name,))[0] for name in self.shown_runs[:_MOST_CURVES]}
+        compared = sorted(drawn & self._runs.keys())
+        if compared != self._compared:
+            self._compared, self._differing = compared, ()
+            self._comparison.forget()
+            self._comparison.request()
+        self._warn()
+
+    def _ask_comparison(self) -> Call | None:
+        return self._feed.ask("runs.compare", {"runs": self._compared}) if len(self._compared) > 1 else None
+
+    def _take_comparison(self, result: dict[str, Any]) -> None:
+        self._differing = tuple(result["settings"])
+        self._warn()
+
+    def _warn(self) -> None:
+        """Say why what is drawn can't be compared."""
+        played = sorted({self._runs[run].env_id for run in self._compared} - {""})
+        words = reward_words(self._differing)
+        if len(played) > 1:
+            more = ", …" if len(played) > _MOST_NAMED else ""
+            words = (
+                "The runs that are drawn play different environments, so their returns can't be compared: "
+                f"{', '.join(played[:_MOST_NAMED])}{more}."
+            )
+        self.warning.setText(words)
+        self.warning.setVisible(bool(words))
 
     def _dress(self, plot: "Plot") -> None:
         """Draw y and the newest part of x as the layout says."""
@@ -492,7 +515,7 @@ class PlotsPage(QWidget):
     def values_in_view(self) -> str:
         """Return the rows in view as a table."""
         left, right = self.plots[0].x_view() if self.plots else (0.0, 0.0)
-        return as_csv((curve.series for cell in self.cells.values() for curve, _ in cell.curves), left, right)
+        return as_csv((one for cell in self.cells.values() for one, _, _ in cell.drawn), left, right)
 
     def _place_cells(self) -> None:
         """Put the plots side by side where there is room for two."""

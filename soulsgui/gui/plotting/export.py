@@ -2,7 +2,7 @@
 
 import csv
 import io
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 
 from PySide6.QtCore import QBuffer, QByteArray, QIODevice, QPoint
@@ -10,42 +10,49 @@ from PySide6.QtGui import QPainter
 from PySide6.QtSvg import QSvgGenerator
 from PySide6.QtWidgets import QWidget
 
+from soulsgui.gui.plotting.mean import Drawn, MeanSeries
 from soulsgui.gui.plotting.rows import UNKNOWN
 from soulsgui.gui.plotting.series import Series
 
 _COLUMNS = (
-    "run",
-    "metric",
-    "client",
-    "attempt",
-    "episode",
-    "env_steps",
-    "update",
-    "time",
-    "value",
-    "smoothed",
-    "low",
-    "high",
-    "rows",
-    "overwritten",
-)
+    "run", "metric", "client", "attempt", "episode", "env_steps", "update", "time", "value", "smoothed", "x",
+    "mean", "low", "high", "rows", "overwritten",
+)  # fmt: skip
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
-def as_csv(curves: Iterable[Series], left: float, right: float) -> str:
-    """Return the rows of curves between two positions of x, as drawn: of long runs means of several."""
+def as_csv(curves: Iterable[Drawn], left: float, right: float) -> str:
+    """Return the rows of curves between two positions of x, as drawn: of long runs means of several.
+
+    Of the mean of several runs: the mean, with the band from the lowest to the highest of them.
+    """
     told = io.StringIO()
-    table = csv.writer(told, lineterminator="\n")
-    table.writerow(_COLUMNS)
+    table = csv.DictWriter(told, _COLUMNS, lineterminator="\n")
+    table.writeheader()
     for series in curves:
-        names = [_no_formula(name) for name in (series.run_id, series.metric, series.client)]
-        for attempt, one, overwritten in series.readings(left, right):
-            moment = datetime.fromtimestamp(one.time, UTC).isoformat(timespec="milliseconds")
-            update = "" if one.update == UNKNOWN else one.update
-            place = attempt, one.episode, one.env_steps, update, moment
-            values = one.value, one.smooth, one.low, one.high, one.count, int(overwritten)
-            table.writerow([*names, *place, *values])
+        about = {name: _no_formula(getattr(series, name)) for name in ("metric", "client")}
+        about["run"] = _no_formula(series.run_id)
+        rows = series.table(left, right) if isinstance(series, MeanSeries) else _rows(series, left, right)
+        table.writerows(about | row for row in rows)
     return told.getvalue()
+
+
+def _rows(series: Series, left: float, right: float) -> Iterator[dict[str, object]]:
+    for attempt, one, overwritten in series.readings(left, right):
+        yield {
+            "attempt": attempt,
+            "episode": one.episode,
+            "env_steps": one.env_steps,
+            "update": "" if one.update == UNKNOWN else one.update,
+            "time": datetime.fromtimestamp(one.time, UTC).isoformat(timespec="milliseconds"),
+            "value": one.value,
+            "smoothed": one.smooth,
+            "x": one.x,
+            "low": one.low,
+            "high": one.high,
+            "rows": one.count,
+            "overwritten": int(overwritten),
+        }
 
 
 def _no_formula(name: str) -> str:

@@ -18,8 +18,9 @@ class MeanSeries:
 
     smooths, of_measurements = True, False
 
-    def __init__(self, members: Sequence[Series]) -> None:
+    def __init__(self, members: Sequence[Series], name: str = "") -> None:
         self._all = members
+        self.run_id, self.metric, self.client = name, members[0].metric, members[0].client
 
     @property
     def _members(self) -> list[Series]:
@@ -67,6 +68,16 @@ class MeanSeries:
         x = np.linspace(first, last, 2 + int(2 * width_px * (last - first) / (right - left)))
         mean, low, high = self._mean(x)
         yield Piece((np.repeat(x, 2), np.stack((low, high), axis=1).ravel()), (x, mean), overwritten=False)
+
+    def table(self, left: float, right: float) -> list[dict[str, object]]:
+        """Return the mean and the band between two positions, wherever one of the runs has a row."""
+        ends = self.x_range()
+        if ends is None:
+            return []
+        told = [one.readings(max(left, ends[0]), min(right, ends[1])) for one in self._members]
+        x = np.unique([one.x for rows in told for _, one, overwritten in rows if not overwritten])
+        names = ("x", "mean", "low", "high")
+        return [dict(zip(names, row, strict=True)) for row in np.vstack([x, self._mean(x)]).T.tolist()]
 
     def nearest(self, x: float) -> Reading | None:
         """Return the mean at a position, None where there is none."""

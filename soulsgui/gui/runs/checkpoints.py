@@ -34,10 +34,8 @@ from soulsgui.gui.models.rules import (
 from soulsgui.gui.runs.evaluate import EvaluateDialog
 from soulsgui.gui.runs.models import (
     CHECKPOINT_COLUMNS,
-    EvaluatedCheckpoint,
     described,
     evaluated_words,
-    evaluations,
 )
 from soulsgui.gui.shell import Action, Shell, carry_out, notify_problem
 from soulsgui.gui.states import run_is_active
@@ -117,7 +115,7 @@ class CheckpointsTab(QWidget):
         feed.rows_arrived.connect(self._rows_arrived)
         feed.allowed_changed.connect(self._allow)
         feed.job_changed.connect(self._job_changed)
-        feed.jobs_listed.connect(self._show_evaluations)
+        feed.jobs_listed.connect(self.refresh)
         self._allow()
 
     def _build(self) -> None:
@@ -254,7 +252,7 @@ class CheckpointsTab(QWidget):
 
     def _take(self, result: dict[str, Any]) -> None:
         found = [CheckpointInfo.model_validate(one) for one in result["checkpoints"]]
-        self.model.replace(self._with_evaluations(found))
+        self.model.replace(found)
         soon = "The first one is saved after a few rounds. A quicksave saves one now."
         hint = soon if self._goes_on() else "This run ended before one was saved."
         if self.bin.isChecked():
@@ -268,24 +266,9 @@ class CheckpointsTab(QWidget):
             self.table.selectRow(0)
         self._allow()
 
-    def _with_evaluations(self, found: Iterable[CheckpointInfo]) -> list[CheckpointInfo]:
-        known = evaluations(self._feed.jobs.values(), self._run.id if self._run is not None else "")
-        fields = CheckpointInfo.model_fields
-        return [
-            EvaluatedCheckpoint(
-                **{name: getattr(info, name) for name in fields}, evaluated=known[info.model_id]
-            )
-            if info.model_id in known
-            else info
-            for info in found
-        ]
-
-    def _show_evaluations(self) -> None:
-        self.model.replace(self._with_evaluations(self.model.records))
-
     def _job_changed(self, job: Job) -> None:
         if (job.command, job.state) == ("checkpoint.evaluate", "done"):
-            self._show_evaluations()
+            self.refresh()
 
     def _rows_arrived(self, rows: Iterable[Row]) -> None:
         run = self._run.id if self._run is not None else ""

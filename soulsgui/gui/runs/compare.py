@@ -12,13 +12,19 @@ from soulsgui.gui import text
 from soulsgui.gui.feed import Call, Feed, Fetch
 from soulsgui.gui.models.connection import why_not
 from soulsgui.gui.models.records import Column, RecordsModel
-from soulsgui.gui.models.rules import algorithm_title, run_title, short_name, why_run_not_trashed
+from soulsgui.gui.models.rules import (
+    algorithm_title,
+    reward_words,
+    run_title,
+    short_name,
+    why_run_not_trashed,
+)
 from soulsgui.gui.runs.models import GroupRow, reached_words
 from soulsgui.gui.settings.spec import as_yaml, specs
 from soulsgui.gui.shell import Shell, notify_problem
 from soulsgui.gui.widgets.boxes import column, row
 from soulsgui.gui.widgets.fitting_button import FittingButton
-from soulsgui.gui.widgets.labels import ElidedLabel, Heading, muted
+from soulsgui.gui.widgets.labels import ElidedLabel, Heading, muted, wrapped
 from soulsgui.gui.widgets.table import Deed, Table
 from soulsgui.wire.control import ApiError, Comparison, Experiment, RunComparison, RunSummary
 
@@ -108,12 +114,13 @@ class ComparePanel(QWidget):
         self._rows: Sequence[RunSummary] = ()
         self._title = Heading("", 1, self)
         self._words = muted(ElidedLabel("", self))
+        self.warning = wrapped("", self, "warning", selectable=True)
         self.table = Table("compareTable", "Comparison", self)
         self.table.setSelectionMode(Table.SelectionMode.ExtendedSelection)
         self.trash = FittingButton("Move to the bin", "trash", self)
         self.trash.clicked.connect(self.trash_wanted)
         head = row(self._title, (self._words, 1), self.trash)
-        column(head, (self.table, 1), on=self, margins=(0, 8, 0, 0))
+        column(head, self.warning, (self.table, 1), on=self, margins=(0, 8, 0, 0))
         self._fetch = Fetch(self, self._ask, came=self._take, failed=self._failed)
         self._tell = partial(notify_problem, shell)
 
@@ -136,6 +143,7 @@ class ComparePanel(QWidget):
         if others:
             self._fetch.forget()
             self._show([], [])
+            self.warning.hide()
             self._words.setText(self._why_not() or "Comparing …")
             self._fetch.request()
 
@@ -169,6 +177,8 @@ class ComparePanel(QWidget):
         found = RunComparison.model_validate(result)
         number = len(found.settings)
         self._words.setText(text.plural(number, "One setting differs.", "{n} settings differ."))
+        self.warning.setText(reward_words(found.settings))
+        self.warning.setVisible(bool(self.warning.text()))
         self._show([run_title(one) for one in found.runs], run_lines(found))
 
     def _failed(self, error: ApiError) -> None:

@@ -17,7 +17,7 @@ from soulsgui.wire.control import (
     Evaluated,
     Event,
     Experiment,
-    Job,
+    KeptEvaluation,
     QueuedRun,
     RunStatus,
     RunSummary,
@@ -328,41 +328,24 @@ def described(checkpoint: CheckpointInfo) -> str:
     return f"{words}, with its replay memory" if checkpoint.memory else words
 
 
-class EvaluatedCheckpoint(CheckpointInfo):
-    """A checkpoint whose weights somebody had evaluated."""
-
-    evaluated: Evaluated
-
-
-def evaluations(jobs: Iterable[Job], run: str) -> dict[int, Evaluated]:
-    """Return what the jobs came to that evaluated weights of a run, by model id; the newest counts."""
-    found = (
-        Evaluated.model_validate(job.result)
-        for job in jobs
-        if (job.command, job.state) == ("checkpoint.evaluate", "done")
-    )
-    return {one.model_id: one for one in found if one.run_id == run}
-
-
-def evaluated_words(found: Evaluated) -> str:
+def evaluated_words(found: Evaluated | KeptEvaluation) -> str:
     """Return the mean return of an evaluation with its standard deviation."""
     return f"{text.value(found.mean_return)} ± {text.value(found.std_return)}"
 
 
 def _evaluation(info: CheckpointInfo) -> str:
-    if isinstance(info, EvaluatedCheckpoint):
-        return evaluated_words(info.evaluated)
-    return text.value(_scored(info, "evaluation"))
+    return evaluated_words(info.evaluated) if info.evaluated else text.value(_scored(info, "evaluation"))
 
 
 def _evaluation_tip(info: CheckpointInfo) -> str:
-    if not isinstance(info, EvaluatedCheckpoint):
-        return _EVALUATION
     found = info.evaluated
+    if found is None:
+        return _EVALUATION
     played = text.plural(found.episodes, "1 episode", "{n} episodes")
     span = f"{text.value(found.min_return)} to {text.value(found.max_return)}"
     how = "the best actions" if found.greedy else "drawn actions"
-    return " ".join([f"{played} from seed {found.seed} with {how}: {span}.", *found.notes])
+    when = text.clock(found.time, time.time())
+    return f"{when}: {played} from seed {found.seed} with {how}: {span}. {found.notes}".rstrip()
 
 
 _EVALUATION = "Mean return ± deviation of an evaluation, or the mean that made it the best model"
@@ -406,11 +389,7 @@ CHECKPOINT_COLUMNS: tuple[Column[CheckpointInfo], ...] = (
         "evaluation",
         "Evaluation",
         _evaluation,
-        lambda info: (
-            info.evaluated.mean_return
-            if isinstance(info, EvaluatedCheckpoint)
-            else _scored(info, "evaluation")
-        ),
+        lambda info: info.evaluated.mean_return if info.evaluated else _scored(info, "evaluation"),
         width=14,
         about=_EVALUATION,
         tip=_evaluation_tip,

@@ -213,7 +213,10 @@ class Trainer:
         config, servers = self._config, self._config.inference_servers
         with ExitStack() as opened:
             opened.callback(self._stop.clear)
-            folder, processes, address = opened.enter_context(local_server(self._stop))
+            try:
+                folder, processes, address = opened.enter_context(local_server(self._stop))
+            except SystemExit:  # asked to stop before there was a server: nothing was begun
+                return TrainStats(0, 0, 0, 0.0, {})
             self.address, run = address, RunFolder(self._run_dir or folder / "runs" / "seed")
             node = _SeedNode(self.agent, self._settings, run, address, self._stop)
             self.agent = node.agent

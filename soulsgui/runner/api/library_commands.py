@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from soulsgui.config.paths import RunFolder
 from soulsgui.config.schema import public_values
+from soulsgui.errors import UsageError
 from soulsgui.process import own_command
 from soulsgui.runner.api.jobs import RunningJob
 from soulsgui.runner.api.run_commands import check_redis, check_trainer
@@ -14,7 +15,8 @@ from soulsgui.runner.api.server import Check, Handler
 from soulsgui.runner.refusal import Refused
 from soulsgui.runner.run.checkpoints import Checkpoints
 from soulsgui.runner.run.evaluations import evaluate
-from soulsgui.runner.run.library import UNPACKED
+from soulsgui.runner.run.library import LATEST, UNPACKED, named_checkpoint
+from soulsgui.runner.run.scores import kept_evaluations, with_evaluations
 from soulsgui.runner.run.start import refuse_reached, refuse_without_torch
 from soulsgui.system import find_dir
 from soulsgui.wire import control
@@ -61,7 +63,8 @@ async def _show_run(runner: "Runner", params: control.RunParams) -> control.RunD
         run=await _told(runner, run),
         settings=public_values(settings),
         versions=runner.library.versions(run),
-        checkpoints=checkpoints,
+        checkpoints=with_evaluations(run, checkpoints),
+        evaluations=kept_evaluations(run),
     )
 
 
@@ -109,24 +112,26 @@ async def _purge_runs(runner: "Runner", params: control.RunsPurgeParams) -> cont
 async def _list_checkpoints(runner: "Runner", params: control.CheckpointListParams) -> control.CheckpointList:
     run = runner.library.find(params.run)
     folder = runner.bin.checkpoints_of(run) if params.trashed else run
-    return control.CheckpointList(
-        checkpoints=await asyncio.to_thread(runner.library.checkpoints.list, folder)
-    )
+    found = await asyncio.to_thread(runner.library.checkpoints.list, folder)
+    return control.CheckpointList(checkpoints=await asyncio.to_thread(with_evaluations, run, found))
 
 
 async def _verify_checkpoints(
-    runner: "Runner", params: control.RunParams, job: RunningJob
+    runner: "Runner", params: control.CheckpointVerifyParams, job: RunningJob
 ) -> control.CheckpointList:
-    run = runner.library.find(params.run)
-    return control.CheckpointList(checkpoints=await job.in_thread(Checkpoints(job.tell).list, run))
+    run, one = named_checkpoint(runner.library, params.run, LATEST)
+    read = Checkpoints(job.tell)
+    if one:
+        return control.CheckpointList(checkpoints=[await job.in_thread(read.get, run, one)])
+    return control.CheckpointList(checkpoints=await job.in_thread(read.list, run))
 
 
 async def _load_checkpoint(
     runner: "Runner", params: control.CheckpointParams, _job: RunningJob
 ) -> control.CheckpointTold:
     session, checkpoints = runner.run_manager.not_ending(), runner.library.checkpoints
-    source = runner.library.find(params.run)
-    info = await asyncio.to_thread(checkpoints.get_resumable, source, params.path)
+    source, path = named_checkpoint(runner.library, params.path, params.run)
+    info = await asyncio.to_thread(checkpoints.get_resumable, source, path)
     stays = source == session.run and info.kind in ("manual", "history")
     if not stays:
         await asyncio.to_thread(_refuse_misfit, session.run, Path(info.path))
@@ -154,16 +159,16 @@ def _refuse_misfit(run: RunFolder, path: Path) -> None:
 
 
 async def _edit_checkpoint(runner: "Runner", params: control.CheckpointEditParams) -> control.CheckpointTold:
-    run, checkpoints = runner.library.find(params.run), runner.library.checkpoints
-    info = await asyncio.to_thread(checkpoints.edit, run, params.path, params.note, params.pin)
+    run, path = named_checkpoint(runner.library, params.path, params.run)
+    info = await asyncio.to_thread(runner.library.checkpoints.edit, run, path, params.note, params.pin)
     return control.CheckpointTold(checkpoint=info)
 
 
 async def _export_checkpoint(
     runner: "Runner", params: control.CheckpointExportParams, job: RunningJob
 ) -> control.Exported:
-    run = runner.library.find(params.run)
-    info = await asyncio.to_thread(runner.library.checkpoints.get, run, params.path)
+    run, path = named_checkpoint(runner.library, params.path, params.run)
+    info = await asyncio.to_thread(runner.library.checkpoints.get, run, path)
     name = f"{run.run_id}_{info.model_id}.{params.format}"
     target = str(job.new_file(name))
     request = {"checkpoint": info.path, "target": target, "format": params.format}
@@ -173,23 +178,25 @@ async def _export_checkpoint(
 
 async def _trash_checkpoint(runner: "Runner", params: control.CheckpointParams) -> None:
     async with runner.bin.changing:  # its run is not thrown away meanwhile
-        run = runner.library.find(params.run)
-        info = await asyncio.to_thread(runner.library.checkpoints.get, run, params.path)
+        run, path = named_checkpoint(runner.library, params.path, params.run)
+        info = await asyncio.to_thread(runner.library.checkpoints.get, run, path)
         runner.bin.throw_checkpoint(run, info, runner.run_manager.run == run)  # in no thread, as a run
 
 
 async def _restore_checkpoint(runner: "Runner", params: control.CheckpointParams) -> control.CheckpointTold:
     async with runner.bin.changing:
-        run = runner.library.find(params.run)
-        path = await asyncio.to_thread(runner.bin.restore_checkpoint, run, params.path)
+        run, path = named_checkpoint(runner.library, params.path, params.run)
+        path = await asyncio.to_thread(runner.bin.restore_checkpoint, run, path)
     info = await asyncio.to_thread(runner.library.checkpoints.get, run, path)
     return control.CheckpointTold(checkpoint=info)
 
 
 async def _purge_checkpoints(runner: "Runner", params: control.CheckpointPurgeParams) -> control.Freed:
     async with runner.bin.changing:
-        run = runner.library.find(params.run)
-        freed = await asyncio.to_thread(runner.bin.purge_checkpoints, run, params.path)
+        run, path = named_checkpoint(runner.library, params.path, params.run)
+        if params.path and not path:
+            raise UsageError(f"{params.path} is a run.", f"soulsgui checkpoints purge --run {params.path}")
+        freed = await asyncio.to_thread(runner.bin.purge_checkpoints, run, path)
     return control.Freed(freed_bytes=freed)
 
 

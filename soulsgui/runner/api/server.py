@@ -158,7 +158,8 @@ class ControlServer:
         except (ValueError, RecursionError) as error:
             message = f"{name}: the parameters are no JSON object: {error}"
             return _failed(control.ApiError(code=ErrorCode.BAD_REQUEST, message=message))
-        entry, refused = (None, "") if command.reads else await self._begin_entry(request, name, params)
+        unlogged = command.reads or command.repeated
+        entry, refused = (None, "") if unlogged else await self._begin_entry(request, name, params)
         text, refusal, result = "{}", None, None
         try:
             if refused:

@@ -53,7 +53,7 @@ _ENCRYPTED = 0x1
 _ANY = RunFolder(Path())
 _FILES = (
     _ANY.config, _ANY.run, _ANY.attempts, _ANY.spaces, _ANY.versions, _ANY.network, _ANY.store, _ANY.series,
-    _ANY.figure, _ANY.changes,
+    _ANY.figure, _ANY.changes, _ANY.evaluations,
 )  # fmt: skip
 """The files of a run that are taken along, beside its checkpoints."""
 

@@ -17,7 +17,7 @@ from soulsgui.runner.refusal import Refused
 from soulsgui.runner.server.bus import ANSWER_LIMIT_S, Bus
 from soulsgui.system import atomic_write, find_dir, read_small, replace_dir
 from soulsgui.wire.connection import AWAY
-from soulsgui.wire.control import CheckpointInfo, ErrorCode, ListedKind
+from soulsgui.wire.control import BEST, NEWEST, CheckpointInfo, ErrorCode, ListedKind
 from soulsgui.wire.keys import TRAINER
 from soulsgui.wire.manifest import (
     MANIFEST,
@@ -55,11 +55,8 @@ class Checkpoints:
 
     def list(self, run: RunFolder) -> list[CheckpointInfo]:
         """Return every checkpoint of a run, the newest first."""
-        places: list[tuple[Path, ListedKind]] = [(run.checkpoint, "current"), (run.best_model, "best")]
-        places += [(path, "previous") for path in run.older]
-        places += [(path, "manual") for path in sorted(run.manual_saves.glob("[!.]*"))]
-        places += [(path, "history") for path in sorted(run.history.glob("[!.]*"))]
         found = []
+        places = _places(run)
         for number, (path, kind) in enumerate(places):
             if self._told is not None:
                 self._told(f"reading {path.relative_to(run.root).as_posix()}", number / len(places))
@@ -68,15 +65,31 @@ class Checkpoints:
         return sorted(found, key=lambda info: -info.created)
 
     def get(self, run: RunFolder, checkpoint: str) -> CheckpointInfo:
-        """Return one checkpoint by its path below the run's folder."""
-        wanted = checkpoint.replace("\\", "/").strip("/")
-        for info in self.list(run):
-            if info.id == wanted:
+        """Return one checkpoint: by its path below the run's folder, `best`, or the `newest` whole one.
+
+        The best model is the newest one only where there is nothing else.
+        """
+        if checkpoint == NEWEST:
+            return self._newest(run)
+        wanted = run.best_model.name if checkpoint == BEST else checkpoint.replace("\\", "/").strip("/")
+        for path, kind in _places(run):
+            named = path.relative_to(run.root).as_posix() == wanted
+            if named and (info := self._info(run, path, kind)) is not None:
                 return info
         raise NoCheckpointError(
-            f"Run {run.run_id} has no checkpoint {checkpoint!r}.",
+            f"Run {run.run_id} has no checkpoint {wanted!r}.",
             f"See which there are: soulsgui checkpoints list {run.run_id}",
         )
+
+    def _newest(self, run: RunFolder) -> CheckpointInfo:
+        found = self.list(run)
+        whole = [info for info in found if info.valid]
+        if not whole:
+            why = (
+                f"none of its checkpoints is whole: {found[0].error}" if found else "it has no checkpoint yet"
+            )
+            raise CheckpointError(f"Run {run.run_id} can't be used: {why}.", "See: soulsgui runs list")
+        return max(whole, key=lambda info: (info.attempt, info.updates, info.created))
 
     def get_resumable(self, run: RunFolder, checkpoint: str) -> CheckpointInfo:
         """Return one checkpoint that training can go on from: a good one with more than weights."""
@@ -200,6 +213,13 @@ class Checkpoints:
                 self._hashes.clear()
             self._hashes[stamp] = sha256_of(path)
         return self._hashes[stamp]
+
+
+def _places(run: RunFolder) -> list[tuple[Path, ListedKind]]:
+    places: list[tuple[Path, ListedKind]] = [(run.checkpoint, "current"), (run.best_model, "best")]
+    places += [(path, "previous") for path in run.older]
+    places += [(path, "manual") for path in sorted(run.manual_saves.glob("[!.]*"))]
+    return places + [(path, "history") for path in sorted(run.history.glob("[!.]*"))]
 
 
 def _why_not_resumed(info: CheckpointInfo) -> str:

@@ -15,7 +15,8 @@ from soulsgui.config.schema import Settings
 from soulsgui.process import own_command
 from soulsgui.runner.refusal import Refused
 from soulsgui.runner.run.agreed import AgreedRuns, RunNotAgreedError
-from soulsgui.runner.run.library import checkpoint_path
+from soulsgui.runner.run.library import named_checkpoint
+from soulsgui.runner.run.scores import keep_evaluation
 from soulsgui.runner.run.start import override_layer
 from soulsgui.runner.server.bus import ANSWER_LIMIT_S
 from soulsgui.telemetry.store import played_as_asked
@@ -37,19 +38,38 @@ _LOOK_EVERY_S = 0.5
 async def evaluate(
     runner: "Runner", params: control.CheckpointEvaluateParams, job: "RunningJob"
 ) -> control.Evaluated:
-    """Play weights of a run as a job, and return what its episodes gave."""
-    run = runner.library.find(params.run)
+    """Play weights of a run as a job, and return what its episodes gave.
+
+    It is kept with the run, unless it was played by other settings or for those who watch.
+    """
+    run, checkpoint = named_checkpoint(runner.library, params.checkpoint, params.run)
     best_kind = "gif" if find_spec("av") is None else "mp4"  # what can't be made, the process says
     suffix = params.video and f".{best_kind if params.video == 'any' else params.video}"
-    if params.model_id is None and params.checkpoint != control.NEWEST:
-        path = await asyncio.to_thread(checkpoint_path, runner.library, run, params.checkpoint)
-        return await _play(runner, params, job, path, suffix)
-    if runner.run_manager.run != run or not runner.supervisor.running(TRAINER):
+    trained = runner.run_manager.run == run and runner.supervisor.running(TRAINER)
+    if params.model_id is None and not (trained and checkpoint == control.NEWEST):
+        get = runner.library.checkpoints.get
+        info = await asyncio.to_thread(get, run, checkpoint or control.NEWEST)
+        found, played = await _play(runner, params, job, Path(info.path), suffix), info.id
+    elif trained:
+        found, played = await _play_trained(runner, params, job, run, suffix), ""
+    else:
         raise Refused(
             ErrorCode.NOT_NOW,
             f"Nobody trains {run.run_id} at present, so that there are checkpoints of it alone.",
             f"See which there are: soulsgui checkpoints list {run.run_id}",
         )
+    if not (params.overrides or params.frames):
+        keep_evaluation(run, found, played)
+    return found
+
+
+async def _play_trained(
+    runner: "Runner",
+    params: control.CheckpointEvaluateParams,
+    job: "RunningJob",
+    run: RunFolder,
+    suffix: str,
+) -> control.Evaluated:
     if (evaluator := runner.run_manager.node(EVALUATOR)) is not None and evaluator.phase == "frozen":
         return await _ask_clients(runner, params, job, run)
     args = {"kind": "watched", "model_id": params.model_id}

@@ -33,10 +33,9 @@ UNPACKED = ".import"
 
 _ANY = RunFolder(Path())
 
-_FOLDERS = frozenset(
-    path.name for path in (_ANY.checkpoint, _ANY.previous, _ANY.best_model, _ANY.manual_saves, _ANY.history)
-)
-"""Where the checkpoints of a run lie: how their names begin, which no run's does."""
+_FOLDERS = (_ANY.checkpoint, _ANY.previous, _ANY.best_model, _ANY.manual_saves, _ANY.history)
+_CHECKPOINTS = frozenset(("", control.BEST, control.NEWEST, *(path.name for path in _FOLDERS)))
+"""How the names of checkpoints begin, which no run's does."""
 
 _NAME_LENGTH = 40
 _NAMED = 10
@@ -229,30 +228,36 @@ class Library:
 def find_checkpoint(library: Library, name: str) -> Path:
     """Return the folder of a checkpoint that somebody named.
 
-    The name is its folder; or a run (id, how it begins, or its folder), whose newest whole checkpoint is
-    meant; `RUN/CHECKPOINT` as `checkpoints list` shows it, `RUN/best`; `latest`, `best` and, without `RUN/`,
-    what `checkpoints list` shows, of the newest run.
+    The name is its folder, or what `named_checkpoint` takes; of a run, also by its folder, the newest whole
+    checkpoint is meant.
     """
     path = Path(name)
     if (path / MANIFEST).exists():
         return path.absolute()
     if path.is_dir() and RunFolder(path.absolute()).run.exists():
-        return checkpoint_path(library, RunFolder(path.absolute()), "")
+        return Path(library.checkpoints.get(RunFolder(path.absolute()), control.NEWEST).path)
     inside = sorted(one.parent.name for one in path.glob(f"*/{MANIFEST}")) if path.is_dir() else []
     if inside:
         raise CheckpointError(
             f"{printable(name)} holds checkpoints: {', '.join(map(printable, inside))}.",
             f"Name one of them: {printable(str(path / inside[-1]))}",
         )
-    run, slash, checkpoint = name.partition("/")
-    if path.is_absolute() or run in (".", ".."):
+    if path.is_absolute() or name.partition("/")[0] in (".", ".."):
         raise CheckpointError(
             f"There is no checkpoint at {printable(name)}.", "See which there are: soulsgui checkpoints list"
         )
-    if name == control.BEST or run in _FOLDERS:
-        run, slash, checkpoint = LATEST, "/", name
-    folder = library.find(run)
-    return checkpoint_path(library, folder, checkpoint if slash else "")
+    run, checkpoint = named_checkpoint(library, name, LATEST)
+    return Path(library.checkpoints.get(run, checkpoint or control.NEWEST).path)
+
+
+def named_checkpoint(library: Library, name: str, run: str) -> tuple[RunFolder, str]:
+    """Return which run a checkpoint is of that somebody named, and its name in there; empty: a run was named.
+
+    The name is what `checkpoints list` shows, `best` or `newest`, of `run`; or one of these behind another
+    run, as in `RUN/best`.
+    """
+    first, _, rest = name.replace("\\", "/").partition("/")
+    return (library.find(run), name) if first in _CHECKPOINTS else (library.find(first), rest)
 
 
 def refuse_links(run: RunFolder) -> None:
@@ -268,22 +273,6 @@ def refuse_links(run: RunFolder) -> None:
                     f"{path} is a link, or no file at all: a run has nothing but its folder.",
                     "Put the file itself in its place, or take it away.",
                 )
-
-
-def checkpoint_path(library: Library, run: RunFolder, checkpoint: str) -> Path:
-    """Return the folder of a checkpoint of a run: by its id, `best`, or empty for the newest whole one.
-
-    The best model is the newest one only where there is nothing else.
-    """
-    if checkpoint:
-        wanted = run.best_model.name if checkpoint == control.BEST else checkpoint
-        return Path(library.checkpoints.get(run, wanted).path)
-    found: list[control.CheckpointInfo] = library.checkpoints.list(run)
-    whole = [info for info in found if info.valid]
-    if not whole:
-        why = f"none of its checkpoints is whole: {found[0].error}" if found else "it has no checkpoint yet"
-        raise CheckpointError(f"Run {run.run_id} can't be evaluated: {why}.", "See: soulsgui runs list")
-    return Path(max(whole, key=lambda info: (info.attempt, info.updates, info.created)).path)
 
 
 def named(known: Sequence[str], wanted: str, what: str) -> str:

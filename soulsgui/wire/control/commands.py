@@ -77,6 +77,7 @@ IfActive = Annotated[
 
 
 TRUST_ANY = "any"
+BEST, NEWEST = "best", "newest"  # checkpoints that every command knows by these names
 
 _TRUST_HELP = "run what it names on this computer, though it comes from elsewhere"
 
@@ -148,7 +149,9 @@ class RunResumeParams(Params):
     """How a run goes on."""
 
     run: Annotated[Run, Typed("RUN", default="latest")] = "latest"
-    checkpoint: Annotated[str, Typed("ID", "--checkpoint", "the newest")] = optional("a checkpoint of it", "")
+    checkpoint: Annotated[str, Typed("ID", "--checkpoint", "the newest")] = optional(
+        f"a checkpoint of it: its path below the run's folder, `{BEST}` or `{NEWEST}`", ""
+    )
     without_goal: Annotated[bool, Typed("", "--without-goal", "keep them")] = optional(
         "leave its goals out", False
     )
@@ -279,13 +282,24 @@ class CheckpointListParams(Params):
 
 
 _OfRun = Annotated[Run, Typed("RUN", "--run", "latest")]
-_Which = Annotated[str, Typed("CHECKPOINT", help="as `soulsgui checkpoints list` shows it")]
+_NAMES = f"`{BEST}`, `{NEWEST}` for the newest whole one; behind another run: `RUN/{BEST}`"
+_NAMED = f"its path below the run's folder; {_NAMES}"
+_Which = Annotated[str, Typed("CHECKPOINT", help=f"as `checkpoints list` shows it; {_NAMES}")]
+
+
+class CheckpointVerifyParams(Params):
+    """What is read anew."""
+
+    run: Annotated[str, Typed("RUN", default="latest")] = optional(
+        f"id of the run, or how it begins; one checkpoint of it: `RUN/{BEST}`, of the newest run `{BEST}`",
+        "latest",
+    )
 
 
 class CheckpointParams(Params):
     """Which checkpoint."""
 
-    path: _Which = Field(description="its path below the run's folder")
+    path: _Which = Field(description=_NAMED)
     run: _OfRun = "latest"
 
 
@@ -301,7 +315,7 @@ class CheckpointPurgeParams(Params):
     """Which checkpoint of the bin."""
 
     path: Annotated[str, Typed("CHECKPOINT", default="all of the run")] = optional(
-        "its path below the run's folder; empty for all", ""
+        f"{_NAMED}; empty for all", ""
     )
     run: _OfRun = "latest"
 
@@ -328,9 +342,6 @@ class CheckpointEditParams(CheckpointParams):
     )
 
 
-BEST, NEWEST = "best", "newest"
-
-
 class CheckpointEvaluateParams(Params):
     """Which weights play, how, and who sees them."""
 
@@ -339,11 +350,12 @@ class CheckpointEvaluateParams(Params):
         Typed(
             "CHECKPOINT",
             default="the last one saved",
-            help="as `checkpoints list` shows it; best; newest: the weights that are trained at this moment",
+            help=f"as `checkpoints list` shows it; {_NAMES}; `{NEWEST}` of a run that goes on is what it "
+            "trains at this moment",
         ),
     ] = optional(
-        "its path below the run's folder; `best`; empty for the newest; "
-        f"`{NEWEST}` for the weights that the run trains at this moment",
+        f"{_NAMED}; `{NEWEST}` of a run that goes on is what it trains at this moment; empty for the last "
+        "one saved",
         "",
     )
     run: Annotated[Run, Typed("RUN", "--run", "latest")] = "latest"
@@ -596,6 +608,8 @@ class Command:
         file: Whether it makes a file, which the command line fetches.
         typed: The words of the command line that are this very command; empty where it has none of its own.
         reads: Whether it changes nothing: it is left out of the audit log.
+        repeated: Whether it is left out, too, though it asks something of a client: for a window that asks
+            twice a second.
         as_json: Whether its result can be asked for in JSON there.
         examples: Command lines for its help, without the program's name.
     """
@@ -611,6 +625,7 @@ class Command:
     file: bool = False
     typed: str = ""
     reads: bool = False
+    repeated: bool = False
     as_json: bool = False
     examples: tuple[str, ...] = ()
 
@@ -926,7 +941,7 @@ COMMANDS: dict[str, Command] = {
             job="reading the checkpoint",
             file=True,
             typed="checkpoints export",
-            examples=("checkpoints export best_model --format onnx",),
+            examples=("checkpoints export best --format onnx",),
         ),
         Command(
             "checkpoint.trash", CheckpointParams, "throw a checkpoint into the bin", typed="checkpoints trash"
@@ -947,7 +962,7 @@ COMMANDS: dict[str, Command] = {
         ),
         Command(
             "checkpoint.verify",
-            RunParams,
+            CheckpointVerifyParams,
             "read every file of the checkpoints of a run anew, and check it by its hash",
             results.CheckpointList,
             job="reading the checkpoints",
@@ -1056,8 +1071,8 @@ COMMANDS: dict[str, Command] = {
             "a small picture of what a client's game shows now",
             GamePicture,
             more="Its owner allows it, by the rules on that computer; for the server's own clients "
-            "`client.shown` does.",
-            reads=True,
+            "`client.shown` does. Each call leaves a wish for one picture with the client.",
+            repeated=True,
         ),
         Command(
             "clients.release",

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from statistics import fmean, pstdev
 from typing import Any, Literal, get_args
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from soulsgui.wire.control.states import (
     API_OLDEST,
@@ -17,7 +17,7 @@ from soulsgui.wire.control.states import (
     RunState,
 )
 from soulsgui.wire.manifest import CheckpointKind, ScoredBy
-from soulsgui.wire.messages.base import Message, Moment
+from soulsgui.wire.messages.base import Message, Moment, Words
 from soulsgui.wire.messages.live import LiveChange
 from soulsgui.wire.messages.metrics import AttemptStart
 from soulsgui.wire.messages.node import Reject
@@ -143,6 +143,37 @@ ListedKind = CheckpointKind | Literal["previous"]
 """What a checkpoint is in a list: `previous` is one that the current one has replaced."""
 
 
+MOST_RETURNS = 1000
+
+
+class KeptEvaluation(Message):
+    """An evaluation of weights that somebody asked for, as it is kept with their run.
+
+    Attributes:
+        checkpoint: Path below the run's folder; empty for weights that were played as they were trained.
+        time: When it was over, in seconds since the epoch.
+        std_return: As in `Evaluated`.
+        returns: Of its first episodes, in the order of their seeds; none in a list of checkpoints.
+        notes: Those of `Evaluated`.
+    """
+
+    model_config = ConfigDict(allow_inf_nan=False)
+
+    checkpoint: Words = ""
+    model_id: int = Field(ge=0, lt=2**63)
+    env_steps: int = Field(ge=0, lt=2**63)
+    time: Moment
+    episodes: int = Field(ge=1, lt=2**63)
+    seed: int = Field(ge=0, lt=2**63)
+    greedy: bool
+    mean_return: float
+    std_return: float
+    min_return: float
+    max_return: float
+    returns: list[float] = Field(default_factory=list, max_length=MOST_RETURNS)
+    notes: Words = ""
+
+
 class CheckpointInfo(Message):
     """One checkpoint, as `checkpoints list --json` shows it.
 
@@ -154,6 +185,8 @@ class CheckpointInfo(Message):
         valid: Whether every file is there with the hash its manifest names.
         resumable: Whether training can go on from it.
         pinned: Whether it stays in the history of its run, however long that grows.
+        evaluated: Of the evaluations of its weights that somebody asked for, the newest of those with most
+            episodes; None without one, and of a checkpoint that stands in no list.
         memory: Whether the whole replay memory is in it.
         memory_in_file: Whether the replay memory is in it but for the observations, which lie in a file of
             the run's folder (`learner.memory_limit`): of use only if training stops where this was saved.
@@ -170,6 +203,7 @@ class CheckpointInfo(Message):
     episodes: int = 0
     score: float | None = None
     scored_by: ScoredBy = ""
+    evaluated: KeptEvaluation | None = None
     created: Moment
     size_bytes: int
     note: str = ""
@@ -223,12 +257,15 @@ class RunList(Message):
 
 
 class RunDetails(Message):
-    """A run with its settings, by dotted key, the versions it was trained with last, and its checkpoints."""
+    """A run with its settings, by dotted key, the versions it was trained with last, its checkpoints, and the
+    evaluations of them that somebody asked for, the oldest first.
+    """
 
     run: RunSummary
     settings: dict[str, Any]
     versions: dict[str, str]
     checkpoints: list[CheckpointInfo]
+    evaluations: list[KeptEvaluation] = Field(default_factory=list)
 
 
 class RunComparison(Message):

@@ -1,3 +1,5 @@
+import csv
+import io
 import json
 import math
 from pathlib import Path
@@ -343,6 +345,9 @@ def test_an_experiment_is_drawn_as_the_mean_of_its_runs_that_are_over(
         lambda: [one.name for one in plot(page).curves] == ["wide (mean, lowest and highest of 2)"]
     )
     assert not [sent for sent in feed.sent if "experiment" in str(sent.params.get("run"))]
+    exported = list(csv.DictReader(io.StringIO(page.values_in_view())))
+    assert {row["run"] for row in exported} == {"experiment/2026_10_wide"}
+    assert all(row["mean"] and row["low"] and row["high"] and not row["value"] for row in exported)
 
     tick(page.runs, OLDER)
     assert len(plot(page).curves) == 2
@@ -365,6 +370,22 @@ def test_runs_of_different_environments_are_warned_of(qtbot: QtBot, page: PlotsP
     tick(page.runs, OLDER)
     assert "can't be compared: CartPole-v1, LunarLander-v3." in page.warning.text()
     assert page.warning.isVisible()
+
+
+def test_runs_whose_rewards_may_be_of_other_scales_are_warned_of(
+    qtbot: QtBot, page: PlotsPage, feed: FakeFeed
+) -> None:
+    differing = {"env.wrappers": [[], ["NormalizeReward"]], "ppo.gamma": [0.9, 0.99]}
+    feed.answers["runs.compare"] = {"runs": [], "settings": differing}
+    tick(page.runs, ACTIVE)
+    assert page.warning.isHidden()
+    tick(page.runs, OLDER)
+    qtbot.waitUntil(page.warning.isVisible)
+    assert page.warning.text().startswith("The runs differ in env.wrappers: their returns may")
+    assert feed.sent_of("runs.compare")[-1].params == {"runs": sorted([ACTIVE, OLDER])}
+    feed.answers["runs.compare"] = {"runs": [], "settings": {"ppo.gamma": [0.9, 0.99]}}
+    tick(page.runs, ACTIVE)
+    assert page.warning.isHidden()
 
 
 def test_without_a_run_it_says_what_to_do(qtbot: QtBot, fake: FakeFeed, shell: FakeShell) -> None:

@@ -6,12 +6,13 @@ from PySide6.QtWidgets import QLabel
 from pytestqt.qtbot import QtBot
 
 from soulsgui.gui.plotting.export import as_csv, as_svg
+from soulsgui.gui.plotting.mean import Drawn, MeanSeries
 from soulsgui.gui.plotting.series import Series
 from tests.gui.plotting.curves import RUN, attempt_row, episodes, update
 from tests.gui.reading import shown
 
 
-def table(*series: Series, left: float, right: float) -> list[dict[str, str]]:
+def table(*series: Drawn, left: float, right: float) -> list[dict[str, str]]:
     return list(csv.DictReader(io.StringIO(as_csv(series, left, right))))
 
 
@@ -29,6 +30,20 @@ def test_a_table_has_what_is_in_view_of_every_curve_and_no_more() -> None:
     ]
     assert rows[0]["time"] == "2026-09-21T14:13:26.000+00:00"
     assert (rows[-1]["update"], rows[-1]["env_steps"], rows[-1]["run"]) == ("1", "100", RUN)
+
+
+def test_of_an_experiment_there_is_the_mean_with_its_band() -> None:
+    members = [Series(RUN, weight=0.0) for _ in range(2)]
+    members[0].append([episodes(range(1, 11), values=[10.0] * 10)])
+    members[1].append([episodes(range(1, 9), values=[20.0] * 8)])
+    rows = table(MeanSeries(members, "experiment/lr"), members[0], left=6, right=10)
+    told = [(row["run"], row["x"], row["mean"], row["low"], row["high"], row["value"]) for row in rows]
+    assert told[:3] == [("experiment/lr", f"{x}.0", "15.0", "10.0", "20.0", "") for x in (6, 7, 8)]
+    assert [one[2] for one in told[3:]] == [""] * 5, "beside it the rows of a run, as before"
+    apart = Series(RUN, weight=0.0)
+    apart.append([episodes(range(20, 30))])
+    for mean in (MeanSeries([members[0], apart]), MeanSeries([Series(RUN)])):
+        assert table(mean, left=0, right=100) == []
 
 
 def test_a_clients_name_is_no_formula_of_a_spreadsheet() -> None:

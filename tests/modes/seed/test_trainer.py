@@ -16,7 +16,7 @@ from soulsgui.config.errors import ConfigError
 from soulsgui.config.layers import as_settings
 from soulsgui.environments.spaces import SpacesSpec
 from soulsgui.errors import EnvironmentCheckError, HardwareError, UsageError
-from soulsgui.modes.seed.trainer import _Clock
+from soulsgui.modes.seed.trainer import TrainStats, _Clock
 from soulsgui.rl.agents.dqn import DQNAgent
 from soulsgui.training.seed import Config, Trainer
 from tests.faults.waiting import until
@@ -114,6 +114,13 @@ def test_an_environment_that_can_not_be_learned_is_told_before_anything_starts(
 def test_what_is_no_duration_is_told(duration: float) -> None:
     with pytest.raises(UsageError, match=f"The duration is {duration}"):
         Trainer({}, Config(), ENV).start(duration)
+
+
+def test_one_that_is_told_to_stop_first_begins_nothing() -> None:
+    trainer = Trainer({}, Config(), ENV)
+    trainer.stop()
+    assert trainer.start(float("inf")) == TrainStats(0, 0, 0, 0.0, {})
+    assert not trainer._stop.is_set(), "the next one begins"
 
 
 @pytest.mark.parametrize("duration", [float("inf"), 1e10])

@@ -16,9 +16,12 @@ from soulsgui.runner.run import bundle
 from soulsgui.runner.run.bundle import export_run, import_run
 from soulsgui.runner.run.library import UNPACKED, Library
 from soulsgui.runner.run.record import RunRecord
+from soulsgui.runner.run.scores import keep_evaluation, kept_evaluations
+from soulsgui.wire.control import Evaluated
 from soulsgui.wire.manifest import PINNED, ManifestFile
 from soulsgui.wire.messages.live import LiveChange, read_changes
 from tests.runner.fake_program import save
+from tests.runner.run.test_evaluations import REPORT
 
 
 def told(_doing: str, _part: float) -> None:
@@ -37,6 +40,7 @@ def run(tmp_path: Path) -> RunFolder:
     save(made.history / "8", made, "history", 80)
     (made.history / "8" / PINNED).touch()
     LiveChange(time=1.0, attempt=1, update=2, env_steps=3, after={"seed": 7}).append_to(made.changes)
+    keep_evaluation(made, Evaluated.model_validate(REPORT), "checkpoint")
     (made.logs / "trainer.log").write_text("not taken along")
     return made
 
@@ -61,6 +65,7 @@ def test_a_run_opens_elsewhere(run: RunFolder, file: Path, tmp_path: Path) -> No
     saved = {info.id: info.valid for info in there.checkpoints.list(first)}
     assert saved == {"checkpoint": True, "history/8": True}
     assert [one.after for one in read_changes(first.changes)] == [{"seed": 7}]
+    assert [one.mean_return for one in kept_evaluations(first)] == [1.0]
     assert not list(first.logs.iterdir())
     assert not [path for path in there.root.iterdir() if path.name.startswith(".")]
 

@@ -77,6 +77,25 @@ def test_harm_is_found_and_named(
         checkpoints.check_resumable(saved)
 
 
+def test_best_and_newest_are_names_of_checkpoints(run: RunFolder, checkpoints: Checkpoints) -> None:
+    with pytest.raises(CheckpointError, match="has no checkpoint yet"):
+        checkpoints.get(run, "newest")
+    save(run.history / "7", run, "history", 200)
+    save(run.checkpoint, run, "current", 100)
+    save(run.best_model, run, "best", 50)
+    (run.checkpoint / "weights.safetensors").write_bytes(b"x")
+    found = {name: checkpoints.get(run, name).id for name in ("best", "newest", "history\\7", "checkpoint")}
+    assert found == {
+        "best": "best_model",
+        "newest": "history/7",  # the other one is not whole
+        "history\\7": "history/7",
+        "checkpoint": "checkpoint",
+    }
+    assert checkpoints.get_resumable(run, "newest").env_steps == 200
+    with pytest.raises(CheckpointError, match="has no checkpoint ''"):
+        checkpoints.get(run, "")
+
+
 def change(path: Path, **fields: object) -> None:
     manifest = json.loads((path / "manifest.json").read_text())
     (path / "manifest.json").write_text(json.dumps(manifest | fields))

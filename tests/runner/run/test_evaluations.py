@@ -9,12 +9,13 @@ import pytest
 from soulsgui.config.layers import combine, defaults_layer
 from soulsgui.config.parsing import Layer
 from soulsgui.config.paths import RunFolder
-from soulsgui.errors import CheckpointError, NoCheckpointError
+from soulsgui.errors import CheckpointError, NoCheckpointError, UsageError
 from soulsgui.runner.app import Runner
 from soulsgui.runner.refusal import Refused
 from soulsgui.runner.run.agreed import RunNotAgreedError
 from soulsgui.runner.run.evaluations import evaluate
 from soulsgui.runner.run.record import RunRecord
+from soulsgui.runner.run.scores import kept_evaluations
 from soulsgui.wire.control import CheckpointEvaluateParams, Evaluated, Picture
 from tests.runner.fake_program import save
 from tests.runner.running import call
@@ -84,12 +85,40 @@ async def test_weights_that_are_trained_are_written_aside_until_they_were_played
         await asked(runner, model_id=4)
 
 
+async def test_one_way_of_naming_a_checkpoint_serves_every_command(runner: Runner) -> None:
+    run = a_run(runner)
+    save(run.best_model, run, "best", 50)
+    for name, path in {
+        "": run.checkpoint,
+        "newest": run.checkpoint,
+        "best": run.best_model,
+        "older/best": run.best_model,
+        f"{run.run_id}/checkpoint": run.checkpoint,
+        "older": run.checkpoint,
+    }.items():
+        assert (await asked(runner, checkpoint=name)).asked["path"] == str(path), name
+    edited = await call(runner, "checkpoint.edit", path="older/newest", note="good")
+    assert edited["checkpoint"]["id"] == "checkpoint"
+    assert (await call(runner, "checkpoint.edit", path="best", note=""))["checkpoint"]["id"] == "best_model"
+    with pytest.raises(NoCheckpointError):
+        await call(runner, "checkpoint.trash", path="older")  # a run is none
+    await call(runner, "checkpoint.trash", path="best")
+    with pytest.raises(UsageError, match="older is a run"):
+        await call(runner, "checkpoint.purge", path="older")
+    restored = await call(runner, "checkpoint.restore", path="older/best")
+    assert restored["checkpoint"]["id"] == "best_model"
+
+
 async def test_checkpoints_are_played_by_their_settings_and_what_is_set_above_them(runner: Runner) -> None:
     run = a_run(runner)
     job = await asked(runner, overrides={"env.kwargs": {"sutton_barto_reward": True}}, video="gif", seed=7)
     assert job.asked["path"] == str(run.checkpoint)
     assert job.asked["settings"]["env"]["kwargs"] == {"sutton_barto_reward": True}
     assert (job.asked["seed"], job.asked["video"]) == (7, "model-0.gif")
+    assert kept_evaluations(run) == [], "played by other settings it says nothing of the checkpoint"
+    await asked(runner)
+    told = await call(runner, "runs.show")
+    assert [(one["checkpoint"], one["returns"]) for one in told["evaluations"]] == [("checkpoint", [1.0])]
     with pytest.raises(NoCheckpointError):
         await asked(runner, checkpoint="best")
     (run.checkpoint / "weights.safetensors").write_bytes(b"x")
