@@ -44,6 +44,10 @@ def test_a_run_is_taken_back_handed_on_as_a_file_and_forked(server: RunningServe
     assert any(info["updates"] >= before.updates for info in found if info["kind"] == "manual")
     assert "checkpoints are whole" in typed("checkpoints", "verify")
 
+    weights = tmp_path / "policy.safetensors"
+    exported = ("export", f"history/{first.name}", "--format", "safetensors", "--output", str(weights))
+    assert "tensors, read again equal" in typed("checkpoints", *exported)
+    assert weights.is_file()
     target = tmp_path / "first.soulsrun"
     assert "read again whole" in typed("runs", "export", "--output", str(target))
     with zipfile.ZipFile(target) as archive:
