@@ -232,10 +232,10 @@ def _free_everywhere(hosts: Sequence[str]) -> int:
 def _is_free(host: str, port: int) -> bool:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        # As the server does it: a connection that lingers from the last time is no hindrance.
+        # As the gateway does it: a connection that lingers from the last time is no hindrance.
         socket.create_server((host, port), family=family).close()
     except OSError as error:
-        # An address this machine has just lost is left out by the server as well.
+        # An address this machine has just lost is left out by the gateway as well.
         return error.errno == errno.EADDRNOTAVAIL
     return True
 
@@ -300,7 +300,7 @@ def _health_of(client: redis.Redis) -> Health:
         return Health(ready=False, error=f"it does not know our password ({error})")
     except redis.BusyLoadingError:
         return Health(ready=False, tick=time.monotonic_ns(), phase="loading", detail="loading its data")
-    except (*AWAY, redis.InvalidResponse) as error:  # a program that is no Redis may have its port
+    except (*AWAY, redis.InvalidResponse) as error:  # what listens there may be no Redis
         crowded = _crowded(error)
         if crowded:
             # It lives: ending it would help nobody but who crowds it.
@@ -311,7 +311,7 @@ def _health_of(client: redis.Redis) -> Health:
         full = disk_full(error)
         detail = "disk full: the server can't store and refuses writes" if full else ""
         return Health(full, time.monotonic_ns(), detail=detail, error=str(error), disk_full=full)
-    except Exception as error:  # whoever has taken its port may answer anything
+    except Exception as error:  # whatever listens there may answer anything
         client.connection_pool.disconnect()
         return Health(ready=False, detail=f"no answer that can be read ({type(error).__name__})")
     return Health(ready=True, tick=time.monotonic_ns())
