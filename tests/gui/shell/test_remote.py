@@ -4,41 +4,58 @@ import asyncio
 import json
 import os
 import shlex
+import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TypeVar
 
 import psutil
 import pytest
-from PySide6.QtWidgets import QApplication
+from PySide6.QtWidgets import QApplication, QPushButton, QWidget
 
 from soulsgui.config.paths import Folders
 from soulsgui.errors import UsageError
+from soulsgui.gui.clients.page import ClientsPage
+from soulsgui.gui.config.new_run import NewRunDialog
 from soulsgui.gui.config.page import ConfigPage
-from soulsgui.gui.feed import Feed
-from soulsgui.gui.loop import Tasks
+from soulsgui.gui.logs.page import LogsPage
 from soulsgui.gui.models.connection import ConnectionState, RemoteServer
+from soulsgui.gui.overview.page import OverviewPage
+from soulsgui.gui.plots.page import PlotsPage
 from soulsgui.gui.preferences import Preferences
+from soulsgui.gui.runs.page import RunsPage
 from soulsgui.gui.shell import connection, remote, runner_link
-from soulsgui.gui.shell.connection import Connector
 from soulsgui.gui.shell.remote import SshRefusedError, error_of
 from soulsgui.gui.shell.servers import AddServerDialog
-from soulsgui.gui.shell.window import MainWindow
 from soulsgui.gui.theme import Theme
-from soulsgui.gui.widgets.empty_state import EmptyState
 from soulsgui.wire.control import RunStatus, Status
-from tests.end_to_end.server import RunningServer
+from tests.end_to_end.server import RunningServer, processes_below, wait_for
 from tests.faults.waiting import LIMIT_S
 from tests.gui.fake_feed import FakeFeed
 from tests.gui.reading import part_of
 from tests.gui.shell import fake_ssh
 from tests.gui.shell.conftest import Make, folders_below
-from tests.gui.shell.driving import close_messages, fail_loudly, finish, until
+from tests.gui.shell.driving import OpenedWindow, finish
 from tests.gui.shell.stub_pages import StubPage
 
 pytestmark = pytest.mark.processes
 S = ConnectionState
+Page = TypeVar("Page", bound=QWidget)
 HOST = "me@lab"
+SETTINGS = """clients:
+  local: 1
+client:
+  step_seconds: 0.008
+ppo:
+  n_steps: 32
+  epochs: 1
+evaluation:
+  every_updates: 0
+stop:
+  judged_by: training
+  mean_return: 1000
+"""
 REFUSED = {
     "nowhere": (255, "ssh: Could not resolve hostname nowhere: Name or service not known"),
     "locked": (255, "me@locked: Permission denied (publickey,password)."),
@@ -89,22 +106,8 @@ def ssh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ssh:
     return made
 
 
-class Far:
+class Far(OpenedWindow):
     """A window with a home of its own, in which no server has ever been."""
-
-    def __init__(self, qapp: QApplication, theme: Theme, folders: Folders) -> None:
-        self.qapp, self.folders = qapp, folders
-        self.tasks, self.feed = Tasks(fail_loudly), Feed()
-        self.window = MainWindow(self.feed, theme, Preferences(folders))
-        connector = Connector(self.feed, folders, "this-pc", self.tasks, may_start=False)
-        self.window.server_wanted.connect(connector.show_server)
-        self.window.retry_wanted.connect(connector.try_now)
-        self.window.first_shown.connect(connector.open)
-        self.window.show()
-        self.until(lambda: self.feed.connection.state is S.WELCOME, "no server is here")
-
-    def until(self, done: Callable[[], object], what: str) -> None:
-        until(self.qapp, done, f"{what}; {self.feed.connection}")
 
     def add(self, host: str, command: str = "") -> AddServerDialog:
         self.window.toolbar.servers.add_wanted.emit()
@@ -114,18 +117,13 @@ class Far:
         dialog.connect_it.click()
         return dialog
 
-    def close(self) -> None:
-        finish(self.qapp, self.tasks)
-        close_messages(self.window.messages)
-        self.window.hide()
-        self.window.deleteLater()
-
 
 @pytest.fixture
 def far(
     qapp: QApplication, qt_loop: asyncio.AbstractEventLoop, theme: Theme, tmp_path: Path
 ) -> Iterator[Far]:
     made = Far(qapp, theme, folders_below(tmp_path / "home"))
+    made.until_state(S.WELCOME)
     yield made
     made.close()
 
@@ -137,44 +135,81 @@ def command(ssh: Ssh, server: RunningServer) -> str:
     return str(ssh.write("soulsgui", f'exec {shlex.join([sys.executable, "-m", "soulsgui", *places])} "$@"'))
 
 
-def test_a_window_without_any_server_file_sees_and_changes_a_server_of_another_computer(
+def page_of(far: Far, kind: type[Page], name: str) -> Page:
+    far.window.show_page(name)
+    page = far.window.pages.made(name)
+    assert isinstance(page, kind)
+    return page
+
+
+def click(far: Far, button: QPushButton) -> None:
+    far.until(button.isEnabled, f"{button.text()} can be clicked")
+    button.click()
+
+
+def test_a_window_without_any_server_file_acts_on_every_page_of_a_server_of_another_computer(
     far: Far, ssh: Ssh, server: RunningServer, command: str
 ) -> None:
     far.add(HOST, command)
-    far.until(lambda: far.feed.connection.live, "connected")
+    far.until_live()
     ask, tunnel = ssh.calls[:2]
     assert ask[ask.index("--") :] == ["--", HOST, command, "control", "--json"]
-    assert tunnel[-3:] == [tunnel[tunnel.index("-L") + 1], "--", HOST]
+    assert tunnel[tunnel.index("--") :] == ["--", HOST, command, "control", "--hold"]
     for words in (ask, tunnel):
         assert "BatchMode=yes" in words
 
     window = far.window
-    for name in window.navigation.names:
-        window.show_page(name)
-        page = window.pages.made(name)
-        assert page is not None
-        assert not isinstance(page, EmptyState), name
-        assert page.isVisible()
-    window.show_page("config")
-    config = window.pages.made("config")
-    assert isinstance(config, ConfigPage)
+    config = page_of(far, ConfigPage, "config")
     far.until(lambda: config.views.filled, "the file of that server")
-    config.views.text.setPlainText("ppo:\n  n_steps: 48\n")
+    config.views.text.setPlainText(SETTINGS)
     file = server.folder / "config" / "config.yaml"
 
     def saved() -> bool:
         # Again where a slow machine has lost the connection meanwhile.
         if config.head.save.isEnabled():
             config.head.save.click()
-        return file.exists() and "n_steps: 48" in file.read_text()
+        return file.exists() and file.read_text() == SETTINGS
 
     far.until(saved, "it is saved there")
-    far.until(lambda: far.feed.connection.live, "connected")
+    far.until_live()
+
+    click(far, window.toolbar.new_run)
+    dialog = part_of(window, NewRunDialog)
+    far.until(dialog.start.isEnabled, "the settings of that server")
+    dialog.name.setText("far")
+    dialog.start.click()
+    far.until(lambda: far.feed.status.run.updates > 0, "a run there learns")
+    run = server.data / "runs" / far.feed.status.run.id
+    assert json.loads((run / "config.json").read_text())["ppo"]["n_steps"] == 32
+    overview = page_of(far, OverviewPage, "overview")
+    far.until(lambda: len(overview.plot.curve.series) > 0, "its curve")
+    overview.clients.choose("client-1")
+    click(far, overview.clients.buttons["pause"])
+    far.until(lambda: server.client_state("client-1") == "paused", "its client pauses")
+    clients = page_of(far, ClientsPage, "clients")
+    clients.roster.choose("client-1")
+    click(far, clients.roster.buttons["resume"])
+    far.until(lambda: server.client_state("client-1") != "paused", "it plays on")
+    plots = page_of(far, PlotsPage, "plots")
+    plots.show_where(metric="policy_loss")
+    far.until(lambda: plots.cells and all(cell.curves for cell in plots.cells.values()), "plots")
+    logs = page_of(far, LogsPage, "logs")
+    logs.show_where(service="trainer")
+    far.until(lambda: "start of trainer" in logs.pane.text, "its log")
+    runs = page_of(far, RunsPage, "runs")
+    far.until(lambda: runs.chosen is not None and runs.chosen.id == run.name, "it is among the runs")
+    click(far, runs.details.checkpoints.save)
+    far.until(lambda: list((run / "manual_save").glob("*/manifest.json")), "it is saved there")
+    click(far, window.toolbar.stop)
+    far.until(lambda: far.feed.status.run.state == "stopped", "it is stopped")
+    exported = far.folders.config.parent / "far.soulsrun"
+    runs.details.export_to(run.name, str(exported))
+    far.until(exported.exists, "it is brought here")
     token = json.loads((server.data / "server" / "control.json").read_text())["token"]
     window.remember()
     left = [path for path in far.folders.config.parent.rglob("*") if path.is_file()]
-    assert {path.name for path in left} == {"window.ini"}, "nothing of a server is written here"
-    assert all(token not in path.read_text() for path in left)
+    assert {path.name for path in left} == {"window.ini", exported.name}, "no file of a server is here"
+    assert all(token.encode() not in path.read_bytes() for path in left)
     assert Preferences(far.folders).servers == [RemoteServer(HOST, command)]
 
     (before,), asked = ssh.tunnels(), len(ssh.calls)
@@ -192,14 +227,65 @@ def test_a_window_without_any_server_file_sees_and_changes_a_server_of_another_c
     assert window.toolbar.servers.accessibleName() == "Server: This computer"
 
 
+def as_soulsgui(ssh: Ssh, server: RunningServer) -> str:
+    """Return a command that does what `soulsgui control` does, in less time."""
+    control = shlex.quote(str(server.data / "server" / "control.json"))
+    return str(ssh.write("soulsgui", f'[ "$2" = --hold ] && exec cat\ncat {control}'))
+
+
 def test_the_tunnel_ends_with_the_window(far: Far, ssh: Ssh, server: RunningServer) -> None:
-    # What `soulsgui control --json` says, in less time.
-    control = server.data / "server" / "control.json"
-    far.add(HOST, str(ssh.write("soulsgui", f"cat {shlex.quote(str(control))}")))
-    far.until(lambda: far.feed.connection.live, "connected")
+    far.add(HOST, as_soulsgui(ssh, server))
+    far.until_live()
     assert ssh.tunnels()
     finish(far.qapp, far.tasks)
     assert not ssh.tunnels()
+
+
+# Its messages are what it prints.
+WINDOW = """
+import sys
+from pathlib import Path
+from soulsgui.config.paths import Folders
+from soulsgui.gui import app
+
+class Telling(app.MainWindow):
+    def notify(self, level, text, detail="", action=None, about=""):
+        print(text, detail, f"[{action.words}]" if action else "", flush=True)
+
+app.MainWindow = Telling
+home = Path(sys.argv[1])
+sys.exit(app.run_window(Folders(home / "config", home / "data")))
+"""
+
+
+def test_a_killed_window_leaves_no_tunnel_and_the_next_one_says_so_and_shows_the_same_server(
+    ssh: Ssh, server: RunningServer, tmp_path: Path
+) -> None:
+    command, home = as_soulsgui(ssh, server), tmp_path / "home"
+    preferences = Preferences(folders_below(home))
+    preferences.keep_servers([RemoteServer(HOST, command)])
+    preferences.shown_server = HOST
+    preferences.settings.sync()
+    log, said = home / "data" / "window" / "window.log", tmp_path / "said"
+
+    def connect_and_kill() -> None:
+        words = [sys.executable, "-c", WINDOW, str(home)]
+        with said.open("wb") as output:
+            window = subprocess.Popen(words, env=os.environ, stdout=output, stderr=subprocess.STDOUT)
+        try:
+            wait_for(lambda: log.exists() and "connected to the runner" in log.read_text(), said.name)
+            assert [line for line in processes_below(ssh.folder) if " -L " in line]
+        finally:
+            window.kill()
+            window.wait(LIMIT_S)
+
+    for start in range(2):
+        connect_and_kill()
+        wait_for(lambda: not processes_below(ssh.folder), "the tunnel has ended with it")
+        told = "The window ended unexpectedly last time. Training was not touched by it. [Copy report]"
+        assert (told in said.read_text()) is (start == 1)
+        log.unlink()
+    assert server.process.poll() is None
 
 
 @pytest.mark.parametrize("host", REFUSED)
