@@ -114,6 +114,7 @@ _ARGUMENTS = {
         dest="from_checkpoint",
     ),
     "--here": flag("for the server that runs on this computer, now and later; default: as last time"),
+    "--hold": flag("stay until the input ends, as a tunnel does with its window; default: end at once"),
     "--idle": flag("start no run; default: start one"),
     "--inference": {
         "choices": ["local", "server"],
@@ -258,7 +259,7 @@ _DECLARED = (
     ),
     _declare("status", "remote:status", "what the server does at this moment", "--json --watch"),
     _declare("shutdown", "remote:shutdown", "end the clients, the run, or the whole server", "what"),
-    _declare("control", "remote:control", "port and token of the control API", "--json"),
+    _declare("control", "remote:control", "port and token of the control API", "--json --hold"),
     _declare(
         "call",
         "remote:call",

@@ -127,7 +127,11 @@ def control(arguments: Arguments) -> int:
     found = client.control
     hello = client.command("server.hello")
     told = f"{found.url}  server {hello['server_id']}  version {hello['version']}  process {hello['pid']}"
-    return answer(arguments, found, told)
+    code = answer(arguments, found, told)
+    if arguments.hold:
+        sys.stdout.flush()
+        sys.stdin.read()
+    return code
 
 
 def call(arguments: Arguments) -> int:

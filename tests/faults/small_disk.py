@@ -13,7 +13,7 @@ import pytest
 @contextmanager
 def small_disk(folder: Path, size: str) -> Iterator[Path]:
     """Mount a disk of a size; where that is not allowed, the test is skipped."""
-    folder.mkdir(parents=True)
+    folder.mkdir(parents=True, exist_ok=True)
     mounted = (
         sys.platform == "linux"
         and not subprocess.run(

@@ -108,7 +108,7 @@ class MendConfigDialog(FittingDialog):
             self.text.go_to(first)
 
     def _build(self) -> None:
-        words = "The server can't start while this file has mistakes. Nothing of a run is touched."
+        words = "The server can't start with this file as it is. Nothing of a run is touched."
         place = muted(ElidedLabel(str(self.mending.path), self))
         self.problem_bar = ProblemBar(self)
         self.problem_bar.opened.connect(self._open_problem)

@@ -90,7 +90,7 @@ def banner_words(connection: Connection, now: float) -> BannerWords | None:
             return BannerWords("state-busy", Tone.BUSY, f"Starting: {phase} …")
         case ConnectionState.START_FAILED:
             if connection.config is not None:
-                title = "The configuration has mistakes"
+                title = "The server can't start as it is configured"
                 return BannerWords("state-bad", Tone.BAD, title, detail, "Mend it…")
             return BannerWords("state-bad", Tone.BAD, "The runner could not be started", detail, "Try again")
         case ConnectionState.CONNECTING:

@@ -11,6 +11,7 @@ from typing import Any
 from PySide6.QtCore import QFileSystemWatcher, QObject, Signal
 
 from soulsgui.config.layers import file_problems
+from soulsgui.config.parsing import read_layer
 from soulsgui.config.paths import Folders
 from soulsgui.errors import NotAllowedError, ServerTimeoutError, ServerUnreachableError, SoulsGuiError
 from soulsgui.gui.client_mode.runner import ClientSide
@@ -284,7 +285,9 @@ class Connector(QObject):
         self._wake.clear()
         wrong = file_problems(self._overrides) if self._of_server else []
         words = "\n".join(sentence(problem) for problem in wrong[:_PROBLEMS_TOLD])
-        config = self._overrides if wrong else None
+        # Without a mistake of its own it may yet name a port that is taken.
+        named = read_layer(self._overrides).values if self._of_server and not wrong else {}
+        config = self._overrides if wrong or any(key in cause for key in named) else None
         self._say(ConnectionState.START_FAILED, words or cause, config=config)
         await self._until_woken()
 

@@ -92,9 +92,9 @@ def error_of(server: RemoteServer, code: int, said: str) -> SoulsGuiError:
 
 
 class _Ssh(QProcess):
-    """`ssh` at work; what it says is kept up to a limit, beyond which it is ended."""
+    """`ssh` that has `control` run there; what it says is kept up to a limit, beyond which it is ended."""
 
-    def __init__(self, server: RemoteServer, options: tuple[str, ...], words: tuple[str, ...] = ()) -> None:
+    def __init__(self, server: RemoteServer, options: tuple[str, ...], words: tuple[str, ...]) -> None:
         super().__init__()
         program = shutil.which("ssh")
         if program is None:
@@ -103,8 +103,8 @@ class _Ssh(QProcess):
         self._out, self._err = b"", b""
         self.readyReadStandardOutput.connect(self._read)
         self.readyReadStandardError.connect(self._read)
-        self.setStandardInputFile(QProcess.nullDevice())
-        self.start(program, [*_OPTIONS, *options, "--", server.host, *words])
+        # Its input ends with this window, however that ends: a tunnel has nothing else that tells it.
+        self.start(program, [*_OPTIONS, *options, "-T", "--", server.host, server.command, "control", *words])
 
     def _read(self) -> None:
         self._out += bytes(self.readAllStandardOutput().data())
@@ -162,10 +162,8 @@ class RemotePlace:
         """
         found = await self._ask()
         port = free_port()
-        self._tunnel = tunnel = _Ssh(
-            self.server,
-            ("-o", "ExitOnForwardFailure=yes", "-N", "-L", f"{_LOOPBACK}:{port}:{_LOOPBACK}:{found.port}"),
-        )
+        way = f"{_LOOPBACK}:{port}:{_LOOPBACK}:{found.port}"
+        self._tunnel = tunnel = _Ssh(self.server, ("-o", "ExitOnForwardFailure=yes", "-L", way), ("--hold",))
         # The token is for nobody but the end of this tunnel: another program may have taken the port.
         await self._until(tunnel, lambda: listens(tunnel.processId(), port))
         if tunnel.ended:
@@ -175,8 +173,7 @@ class RemotePlace:
 
     async def _ask(self) -> ControlFile:
         """Have it say how its runner is reached there."""
-        words = (self.server.command, "control", "--json")
-        asking = _Ssh(self.server, ("-o", "ClearAllForwardings=yes", "-T"), words)
+        asking = _Ssh(self.server, ("-o", "ClearAllForwardings=yes"), ("--json",))
         try:
             await self._until(asking, lambda: False)
             told = asking.answer()

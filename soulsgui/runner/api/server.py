@@ -100,7 +100,7 @@ class ControlServer:
         await self.close()
         raise SoulsGuiError(
             f"Port {port} of the control interface is taken by {who_listens(port) or 'another program'}.",
-            f"Free it, or choose another: --set control.port={free_port(HOST)}",
+            f"End that program, or set control.port to {free_port(HOST)}, which is free (0 takes any).",
         )
 
     async def close(self) -> None:

@@ -1,11 +1,16 @@
 """The page of client mode before a real server, a real runner of client mode and a real client."""
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy
 import pytest
+import redis
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QApplication
@@ -17,14 +22,17 @@ from soulsgui.gui.client_mode.page import ClientPage
 from soulsgui.gui.client_mode.runner import ClientSide
 from soulsgui.gui.loop import Tasks
 from soulsgui.gui.shell.connection import connect_client_side
+from soulsgui.gui.shell.update import UpdateDialog
 from soulsgui.gui.theme import Theme
+from soulsgui.wire.access import Address
 from soulsgui.wire.api_client import CONTROL_FILE
 from soulsgui.wire.invitation import Invitation
 from tests.end_to_end.server import UNHURRIED, RunningServer, processes_below, wait_for
 from tests.gui.fake_feed import FakeFeed, FakeShell
 from tests.gui.questions import answer
-from tests.gui.reading import shown
+from tests.gui.reading import part_of, shown
 from tests.gui.shell.driving import fail_loudly, finish, qt_asyncio, until
+from tests.runner.joining import describe_run, invitation_to, let_in
 
 ENVS = 4
 
@@ -61,9 +69,15 @@ def told_of(panel: ConsentPanel, name: str) -> str:
 
 
 @pytest.fixture
-def pc(qapp: QApplication, theme: Theme, qtbot: QtBot, tmp_path: Path) -> Iterator[_Seen]:
-    """A page on a computer without a server; its runner ends with the test."""
+def pc(
+    qapp: QApplication, theme: Theme, qtbot: QtBot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[_Seen]:
+    """A page on a computer without a server and without torch; its runner ends with the test."""
     folders = Folders(tmp_path / "config", tmp_path / "data")
+    no_torch = tmp_path / "no_torch"
+    no_torch.mkdir()
+    (no_torch / "torch.py").write_text("raise ModuleNotFoundError('no torch on this computer')\n")
+    monkeypatch.setenv("PYTHONPATH", str(no_torch), prepend=os.pathsep)
     tasks, side = Tasks(fail_loudly), ClientSide()
     with qt_asyncio(qapp):
         connect_client_side(side, folders, tasks).open()
@@ -80,9 +94,11 @@ def pc(qapp: QApplication, theme: Theme, qtbot: QtBot, tmp_path: Path) -> Iterat
     wait_for(lambda: not processes_below(tmp_path), "nothing is left running")
 
 
-def test_a_pasted_link_is_asked_about_then_played_for_until_it_is_forgotten_or_revoked(
+def test_a_pasted_link_is_asked_about_then_played_for_without_torch_until_it_is_forgotten_or_revoked(
     pc: _Seen, training: RunningServer, tmp_path: Path
 ) -> None:
+    looked = subprocess.run([sys.executable, "-c", "import torch"], capture_output=True, check=False)
+    assert b"no torch on this computer" in looked.stderr
     name, page = "gamer-21", pc.page
     invitation = Invitation.parse(training.api.command("clients.invite.create", {"client": name})["link"])
     path = tmp_path / "mine.soulsgui"
@@ -148,3 +164,28 @@ def test_a_pasted_link_is_asked_about_then_played_for_until_it_is_forgotten_or_r
     pc.side.open_invitation(invitation)
     shut_out = "does not let this computer in"
     pc.wait(lambda: shut_out in told_of(page.consent, "who"), "the server was asked again")
+
+
+def test_a_client_that_is_too_old_says_what_the_server_needs_and_plays_once_that_is_here(
+    pc: _Seen, redis_address: Address, redis_client: redis.Redis, gateway: Address
+) -> None:
+    page, prefix = pc.page, redis_address.prefix
+    let_in(redis_client, prefix)
+    describe_run(redis_client, prefix, clients__min_versions={"numpy": "99.5"})
+    pc.side.open_invitation(invitation_to(("127.0.0.1", gateway.port), prefix=prefix, pin=gateway.pin))
+    pc.click(page.consent.accept)
+    pc.until("Update needed")
+    assert f"It needs numpy 99.5 or newer, this computer has {numpy.__version__}." in page.state.words
+    assert "Update it here; it then joins by itself." in page.state.words
+    assert page.checks.labels["version"].word == "Version does not fit"
+    pc.click(page.state.update_button)
+    dialog = part_of(page, UpdateDialog)
+    assert dialog.commands.toPlainText().endswith('-m pip install --upgrade "numpy>=99.5"')
+    dialog.reject()
+    describe_run(redis_client, prefix, clients__min_versions={"numpy": "1.0"})
+    # By itself it looks every 30 s.
+    pc.click(page.switch.toggle)
+    pc.until("Not joined")
+    pc.click(page.switch.toggle)
+    pc.wait(lambda: page.checks.labels["version"].word == "Version fits", "the version fits")
+    assert "Update needed" not in page.state.words

@@ -10,10 +10,11 @@ from pytestqt.qtbot import QtBot
 
 from soulsgui.config.paths import Folders
 from soulsgui.gui.preferences import Mode, Preferences
+from soulsgui.gui.shell.connection import SleepWatch
 from soulsgui.gui.shell.window import MainWindow
 from soulsgui.gui.theme import Theme
 from tests.gui.fake_feed import FakeFeed
-from tests.gui.shell.driving import close_messages, qt_asyncio
+from tests.gui.shell.driving import OpenedWindow, close_messages, qt_asyncio
 from tests.gui.shell.stub_pages import stub_pages
 
 Make = Callable[..., MainWindow]
@@ -62,3 +63,20 @@ def make(qtbot: QtBot, both_themes: Theme, folders: Folders, fake: FakeFeed) -> 
         close_messages(window.messages)
         window.hide()
         window.deleteLater()
+
+
+OpenWindow = Callable[..., OpenedWindow]
+
+
+@pytest.fixture
+def open_window(qapp: QApplication, qt_loop: asyncio.AbstractEventLoop, theme: Theme) -> Iterator[OpenWindow]:
+    """Opens a window before the runner of its folders."""
+    made: list[OpenedWindow] = []
+
+    def begin(folders: Folders, may_start: bool = False, sleep: SleepWatch | None = None) -> OpenedWindow:
+        made.append(OpenedWindow(qapp, theme, folders, may_start, sleep))
+        return made[-1]
+
+    yield begin
+    for one in made:
+        one.close()

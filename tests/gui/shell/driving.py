@@ -10,8 +10,14 @@ from PySide6.QtWidgets import QApplication
 from soulsgui.config.paths import Folders
 from soulsgui.gui.feed import Feed
 from soulsgui.gui.loop import Tasks, close_loop, new_loop
-from soulsgui.gui.shell.connection import Connector
+from soulsgui.gui.models.connection import ConnectionState
+from soulsgui.gui.preferences import Preferences
+from soulsgui.gui.shell.connection import Connector, SleepWatch
+from soulsgui.gui.shell.runner_link import control_path
+from soulsgui.gui.shell.window import MainWindow
+from soulsgui.gui.theme import Theme
 from soulsgui.gui.widgets.message_bar import MessageBar
+from soulsgui.wire.control import ControlFile
 from tests.faults.waiting import LIMIT_S
 
 
@@ -41,6 +47,18 @@ def qt_asyncio(qapp: QApplication) -> Iterator[asyncio.AbstractEventLoop]:
     assert not errors, errors
 
 
+def control_of(folders: Folders) -> ControlFile:
+    return ControlFile.load(control_path(folders))
+
+
+def write_control(folders: Folders, control: ControlFile) -> None:
+    """Put it there in one step, as a runner does."""
+    folders.server.mkdir(parents=True, exist_ok=True)
+    fresh = folders.server / "fresh"
+    fresh.write_text(control.to_json())
+    fresh.replace(control_path(folders))
+
+
 def until(qapp: QApplication, done: Callable[[], object], what: str, limit_s: float = LIMIT_S) -> None:
     from PySide6.QtCore import QDeadlineTimer, QEventLoop
 
@@ -68,3 +86,40 @@ def finish(qapp: QApplication, tasks: Tasks) -> None:
     """End all coroutines and what they hold open."""
     ending = asyncio.ensure_future(tasks.cancel_all())
     until(qapp, ending.done, "the coroutines end", LIMIT_S)
+
+
+class OpenedWindow:
+    """A window with its connection, as the program has it (`soulsgui.gui.app`)."""
+
+    def __init__(
+        self,
+        qapp: QApplication,
+        theme: Theme,
+        folders: Folders,
+        may_start: bool = False,
+        sleep: SleepWatch | None = None,
+    ) -> None:
+        self.qapp, self.folders = qapp, folders
+        self.tasks, self.feed = Tasks(fail_loudly), Feed()
+        self.window = MainWindow(self.feed, theme, Preferences(folders))
+        connector = Connector(self.feed, folders, "my-server", self.tasks, may_start, sleep)
+        self.window.retry_wanted.connect(connector.try_now)
+        self.window.start_wanted.connect(connector.start_runner)
+        self.window.server_wanted.connect(connector.show_server)
+        self.window.first_shown.connect(connector.open)
+        self.window.show()
+
+    def until(self, done: Callable[[], object], what: str) -> None:
+        until(self.qapp, done, f"{what}; {self.feed.connection}")
+
+    def until_state(self, state: ConnectionState) -> None:
+        self.until(lambda: self.feed.connection.state is state, state)
+
+    def until_live(self) -> None:
+        self.until(lambda: self.feed.connection.live, "the window is connected")
+
+    def close(self) -> None:
+        finish(self.qapp, self.tasks)
+        close_messages(self.window.messages)
+        self.window.hide()
+        self.window.deleteLater()

@@ -1,4 +1,4 @@
-"""What the tests put in the place of `ssh`: it runs the command here, and really forwards a port.
+"""What the tests put in the place of `ssh`: it runs the command here, and meanwhile really forwards a port.
 
     python fake_ssh.py FOLDER [ssh's own words]
 
@@ -48,7 +48,8 @@ def main(folder: Path, words: list[str]) -> int:
         sys.stderr.write(said)
         return int(code)
     if "-L" in options:
-        forward(options[options.index("-L") + 1])
+        way = options[options.index("-L") + 1]
+        threading.Thread(target=forward, args=(way,), daemon=True).start()
     sys.stdout.write("Welcome to the lab!\n")
     sys.stdout.flush()
     # As the shell there gets it: one line.

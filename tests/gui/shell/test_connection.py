@@ -32,7 +32,7 @@ from soulsgui.wire.control import ApiError, ControlFile, Job, LogChange
 from tests.end_to_end.server import RunningServer, soulsgui
 from tests.faults.proxy import Proxy
 from tests.gui.shell.conftest import folders_below
-from tests.gui.shell.driving import connected_feed, fail_loudly, finish, until
+from tests.gui.shell.driving import connected_feed, control_of, fail_loudly, finish, until, write_control
 
 S = ConnectionState
 
@@ -82,18 +82,6 @@ def own_runner(folders: Folders, tmp_path: Path) -> Iterator[Folders]:
 @pytest.fixture
 def place(server: RunningServer) -> Folders:
     return folders_below(server.folder)
-
-
-def control_of(folders: Folders) -> ControlFile:
-    return ControlFile.load(control_path(folders))
-
-
-def write_control(folders: Folders, control: ControlFile) -> None:
-    """Put it there in one step, as a runner does."""
-    folders.server.mkdir(parents=True, exist_ok=True)
-    fresh = folders.server / "fresh"
-    fresh.write_text(control.to_json())
-    fresh.replace(control_path(folders))
 
 
 def proxy_before(place: Folders, port: int = 0) -> Proxy:

@@ -4,8 +4,9 @@ import asyncio
 import json
 import os
 import shlex
+import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
@@ -15,25 +16,21 @@ from PySide6.QtWidgets import QApplication
 from soulsgui.config.paths import Folders
 from soulsgui.errors import UsageError
 from soulsgui.gui.config.page import ConfigPage
-from soulsgui.gui.feed import Feed
-from soulsgui.gui.loop import Tasks
 from soulsgui.gui.models.connection import ConnectionState, RemoteServer
 from soulsgui.gui.preferences import Preferences
 from soulsgui.gui.shell import connection, remote, runner_link
-from soulsgui.gui.shell.connection import Connector
 from soulsgui.gui.shell.remote import SshRefusedError, error_of
 from soulsgui.gui.shell.servers import AddServerDialog
-from soulsgui.gui.shell.window import MainWindow
 from soulsgui.gui.theme import Theme
 from soulsgui.gui.widgets.empty_state import EmptyState
 from soulsgui.wire.control import RunStatus, Status
-from tests.end_to_end.server import RunningServer
+from tests.end_to_end.server import RunningServer, processes_below, wait_for
 from tests.faults.waiting import LIMIT_S
 from tests.gui.fake_feed import FakeFeed
 from tests.gui.reading import part_of
 from tests.gui.shell import fake_ssh
 from tests.gui.shell.conftest import Make, folders_below
-from tests.gui.shell.driving import close_messages, fail_loudly, finish, until
+from tests.gui.shell.driving import OpenedWindow, finish
 from tests.gui.shell.stub_pages import StubPage
 
 pytestmark = pytest.mark.processes
@@ -89,22 +86,8 @@ def ssh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ssh:
     return made
 
 
-class Far:
+class Far(OpenedWindow):
     """A window with a home of its own, in which no server has ever been."""
-
-    def __init__(self, qapp: QApplication, theme: Theme, folders: Folders) -> None:
-        self.qapp, self.folders = qapp, folders
-        self.tasks, self.feed = Tasks(fail_loudly), Feed()
-        self.window = MainWindow(self.feed, theme, Preferences(folders))
-        connector = Connector(self.feed, folders, "this-pc", self.tasks, may_start=False)
-        self.window.server_wanted.connect(connector.show_server)
-        self.window.retry_wanted.connect(connector.try_now)
-        self.window.first_shown.connect(connector.open)
-        self.window.show()
-        self.until(lambda: self.feed.connection.state is S.WELCOME, "no server is here")
-
-    def until(self, done: Callable[[], object], what: str) -> None:
-        until(self.qapp, done, f"{what}; {self.feed.connection}")
 
     def add(self, host: str, command: str = "") -> AddServerDialog:
         self.window.toolbar.servers.add_wanted.emit()
@@ -114,18 +97,13 @@ class Far:
         dialog.connect_it.click()
         return dialog
 
-    def close(self) -> None:
-        finish(self.qapp, self.tasks)
-        close_messages(self.window.messages)
-        self.window.hide()
-        self.window.deleteLater()
-
 
 @pytest.fixture
 def far(
     qapp: QApplication, qt_loop: asyncio.AbstractEventLoop, theme: Theme, tmp_path: Path
 ) -> Iterator[Far]:
     made = Far(qapp, theme, folders_below(tmp_path / "home"))
+    made.until_state(S.WELCOME)
     yield made
     made.close()
 
@@ -141,10 +119,10 @@ def test_a_window_without_any_server_file_sees_and_changes_a_server_of_another_c
     far: Far, ssh: Ssh, server: RunningServer, command: str
 ) -> None:
     far.add(HOST, command)
-    far.until(lambda: far.feed.connection.live, "connected")
+    far.until_live()
     ask, tunnel = ssh.calls[:2]
     assert ask[ask.index("--") :] == ["--", HOST, command, "control", "--json"]
-    assert tunnel[-3:] == [tunnel[tunnel.index("-L") + 1], "--", HOST]
+    assert tunnel[tunnel.index("--") :] == ["--", HOST, command, "control", "--hold"]
     for words in (ask, tunnel):
         assert "BatchMode=yes" in words
 
@@ -169,7 +147,7 @@ def test_a_window_without_any_server_file_sees_and_changes_a_server_of_another_c
         return file.exists() and "n_steps: 48" in file.read_text()
 
     far.until(saved, "it is saved there")
-    far.until(lambda: far.feed.connection.live, "connected")
+    far.until_live()
     token = json.loads((server.data / "server" / "control.json").read_text())["token"]
     window.remember()
     left = [path for path in far.folders.config.parent.rglob("*") if path.is_file()]
@@ -192,14 +170,65 @@ def test_a_window_without_any_server_file_sees_and_changes_a_server_of_another_c
     assert window.toolbar.servers.accessibleName() == "Server: This computer"
 
 
+def as_soulsgui(ssh: Ssh, server: RunningServer) -> str:
+    """Return a command that does what `soulsgui control` does, in less time."""
+    control = shlex.quote(str(server.data / "server" / "control.json"))
+    return str(ssh.write("soulsgui", f'[ "$2" = --hold ] && exec cat\ncat {control}'))
+
+
 def test_the_tunnel_ends_with_the_window(far: Far, ssh: Ssh, server: RunningServer) -> None:
-    # What `soulsgui control --json` says, in less time.
-    control = server.data / "server" / "control.json"
-    far.add(HOST, str(ssh.write("soulsgui", f"cat {shlex.quote(str(control))}")))
-    far.until(lambda: far.feed.connection.live, "connected")
+    far.add(HOST, as_soulsgui(ssh, server))
+    far.until_live()
     assert ssh.tunnels()
     finish(far.qapp, far.tasks)
     assert not ssh.tunnels()
+
+
+# Its messages are what it prints.
+WINDOW = """
+import sys
+from pathlib import Path
+from soulsgui.config.paths import Folders
+from soulsgui.gui import app
+
+class Telling(app.MainWindow):
+    def notify(self, level, text, detail="", action=None, about=""):
+        print(text, detail, f"[{action.words}]" if action else "", flush=True)
+
+app.MainWindow = Telling
+home = Path(sys.argv[1])
+sys.exit(app.run_window(Folders(home / "config", home / "data")))
+"""
+
+
+def test_a_killed_window_leaves_no_tunnel_and_the_next_one_says_so_and_shows_the_same_server(
+    ssh: Ssh, server: RunningServer, tmp_path: Path
+) -> None:
+    command, home = as_soulsgui(ssh, server), tmp_path / "home"
+    preferences = Preferences(folders_below(home))
+    preferences.keep_servers([RemoteServer(HOST, command)])
+    preferences.shown_server = HOST
+    preferences.settings.sync()
+    log, said = home / "data" / "window" / "window.log", tmp_path / "said"
+
+    def connect_and_kill() -> None:
+        words = [sys.executable, "-c", WINDOW, str(home)]
+        with said.open("wb") as output:
+            window = subprocess.Popen(words, env=os.environ, stdout=output, stderr=subprocess.STDOUT)
+        try:
+            wait_for(lambda: log.exists() and "connected to the runner" in log.read_text(), said.name)
+            assert [line for line in processes_below(ssh.folder) if " -L " in line]
+        finally:
+            window.kill()
+            window.wait(LIMIT_S)
+
+    for start in range(2):
+        connect_and_kill()
+        wait_for(lambda: not processes_below(ssh.folder), "the tunnel has ended with it")
+        told = "The window ended unexpectedly last time. Training was not touched by it. [Copy report]"
+        assert (told in said.read_text()) is (start == 1)
+        log.unlink()
+    assert server.process.poll() is None
 
 
 @pytest.mark.parametrize("host", REFUSED)

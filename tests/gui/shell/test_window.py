@@ -860,7 +860,7 @@ def told_of_it(make: Make, feed: FakeFeed, broken: Connection) -> MainWindow:
     """A window whose banner has led to the dialog that mends the file."""
     window = make()
     feed.connect_as(broken)
-    assert "The configuration has mistakes" in words_of(window.banner)
+    assert "can't start as it is configured" in words_of(window.banner)
     window.banner.button.click()
     return window
 

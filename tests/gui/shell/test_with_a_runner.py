@@ -1,82 +1,37 @@
 """The window's commands against a real runner: what is asserted is what became of the server."""
 
-import asyncio
 import json
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import psutil
 import pytest
-from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
 from soulsgui.config.paths import Folders, RunFolder
 from soulsgui.gui.clients.invite import InviteDialog
 from soulsgui.gui.config.new_run import NewRunDialog
-from soulsgui.gui.feed import Feed
-from soulsgui.gui.loop import Tasks
-from soulsgui.gui.preferences import Preferences
-from soulsgui.gui.shell.connection import Connector
 from soulsgui.gui.shell.runner_link import control_path
-from soulsgui.gui.shell.window import MainWindow
-from soulsgui.gui.theme import Theme
 from soulsgui.wire.invitation import Invitation
 from tests.end_to_end.server import UNHURRIED, RunningServer, processes_below, wait_for
 from tests.gui.reading import part_of
-from tests.gui.shell.conftest import folders_below
-from tests.gui.shell.driving import close_messages, fail_loudly, finish, until
+from tests.gui.shell.conftest import OpenWindow, folders_below
+from tests.gui.shell.driving import OpenedWindow
+
+pytestmark = pytest.mark.usefixtures("stubs")
 
 
-class Open:
-    def __init__(self, qapp: QApplication, theme: Theme, folders: Folders, may_start: bool = False) -> None:
-        self.qapp = qapp
-        self.tasks = Tasks(fail_loudly)
-        self.feed = Feed()
-        self.window = MainWindow(self.feed, theme, Preferences(folders))
-        connector = Connector(self.feed, folders, "my-server", self.tasks, may_start)
-        self.window.start_wanted.connect(connector.start_runner)
-        self.window.first_shown.connect(connector.open)
-        self.window.show()
-        self.until(lambda: self.feed.connection.live, "the window is connected")
-
-    def until(self, done: Callable[[], object], what: str) -> None:
-        until(self.qapp, done, what)
-
-    def until_run(self, state: str) -> None:
-        try:
-            self.until(lambda: self.feed.status.run.state == state, f"the run is {state}")
-        except AssertionError as error:
-            # What it is now, not what it was when the waiting began.
-            raise AssertionError(f"{error}; it is {self.feed.status}") from error
-
-    def close(self) -> None:
-        finish(self.qapp, self.tasks)
-        close_messages(self.window.messages)
-        self.window.hide()
-        self.window.deleteLater()
-
-
-OpenWindow = Callable[..., Open]
-
-
-@pytest.fixture
-def open_window(
-    qapp: QApplication, qt_loop: asyncio.AbstractEventLoop, theme: Theme, stubs: None
-) -> Iterator[OpenWindow]:
-    made: list[Open] = []
-
-    def begin(folders: Folders, may_start: bool = False) -> Open:
-        made.append(Open(qapp, theme, folders, may_start))
-        return made[-1]
-
-    yield begin
-    for one in made:
-        one.close()
+def until_run(opened: OpenedWindow, state: str) -> None:
+    try:
+        opened.until(lambda: opened.feed.status.run.state == state, f"the run is {state}")
+    except AssertionError as error:
+        # What it is now, not what it was when the waiting began.
+        raise AssertionError(f"{error}; it is {opened.feed.status}") from error
 
 
 def test_a_run_from_begin_to_resume(qtbot: QtBot, open_window: OpenWindow, server: RunningServer) -> None:
     server.api.command("config.save", {"changes": UNHURRIED})
     opened = open_window(folders_below(server.folder))
+    opened.until_live()
     window, feed, toolbar = opened.window, opened.feed, opened.window.toolbar
     toolbar.new_run.click()
     dialog = part_of(window, NewRunDialog)
@@ -93,7 +48,7 @@ def test_a_run_from_begin_to_resume(qtbot: QtBot, open_window: OpenWindow, serve
     record = json.loads(run.run.read_text())
     assert (record["name"], record["note"]) == ("by hand", "from a test")
     assert window.pages.shown == "overview"
-    opened.until_run("running")
+    until_run(opened, "running")
     opened.until(lambda: feed.status.run.updates > 0, "it learns")
 
     opened.until(toolbar.quicksave.isEnabled, "it can be saved")
@@ -107,20 +62,21 @@ def test_a_run_from_begin_to_resume(qtbot: QtBot, open_window: OpenWindow, serve
         toolbar.stop.click()
     assert not psutil.pid_exists(trainer)
     assert json.loads(run.run.read_text())["state"] == "stopped"
-    opened.until_run("stopped")
+    until_run(opened, "stopped")
 
     opened.until(toolbar.resume.isEnabled, "it can be resumed")
     with qtbot.waitSignal(toolbar.resume.finished):
         toolbar.resume.click()
     opened.until(lambda: feed.status.run.attempt == 2, "a second attempt")
     assert feed.status.run.id == run.run_id
-    opened.until_run("running")
+    until_run(opened, "running")
 
 
 def test_the_server_is_opened_to_the_network_and_then_invites_with_its_addresses(
     open_window: OpenWindow, folders: Folders, tmp_path: Path
 ) -> None:
     opened = open_window(folders, may_start=True)
+    opened.until_live()
     feed = opened.feed
     first = feed.hello
     opened.window.open_invite()
