@@ -10,7 +10,7 @@ from contextlib import closing, contextmanager
 from itertools import pairwise
 from pathlib import Path
 
-from soulsgui.errors import SoulsGuiError, printable
+from soulsgui.errors import SoulsGuiError
 from soulsgui.telemetry.store import evaluations, resources
 from soulsgui.wire.messages.base import Message
 from soulsgui.wire.messages.metrics import AttemptStart
@@ -198,14 +198,18 @@ def _later_tables() -> str:
 def _statements(connection: sqlite3.Connection) -> list[str]:
     # The names and kinds that stand beside them are their writer's word alone.
     found = connection.execute("SELECT CAST(sql AS TEXT) FROM sqlite_master WHERE sql NOT NULL")
-    return ["".join(sql.split()) for (sql,) in found]
+    return [sql for (sql,) in found]
+
+
+def _without_blanks(sql: str) -> str:
+    return "".join(sql.split())
 
 
 @functools.cache
 def _own_statements() -> list[str]:
     with closing(sqlite3.connect(":memory:")) as db:
         db.executescript(_TABLES + _later_tables())
-        return [*_statements(db), "".join(_EARLIER_ATTEMPTS.split())]
+        return [_without_blanks(sql) for sql in (*_statements(db), _EARLIER_ATTEMPTS)]
 
 
 def _refuse_other_tables(connection: sqlite3.Connection) -> None:
@@ -213,13 +217,12 @@ def _refuse_other_tables(connection: sqlite3.Connection) -> None:
 
     A view, a trigger or a column that is computed might take any time and memory.
     """
+    own = _own_statements()
     for sql in _statements(connection):
-        table = re.match(r"CREATETABLE[a-z_]+\(", sql)
-        if sql in _own_statements() or (
-            table and not any(own.startswith(table[0]) for own in _own_statements())
-        ):
-            continue
-        raise sqlite3.DatabaseError(f"it holds what no run writes: {printable(sql, 60)}")
+        table = re.match(r"CREATE TABLE [a-z_]+ ?\(", sql)
+        is_other = table and not any(one.startswith(_without_blanks(table[0])) for one in own)
+        if not is_other and _without_blanks(sql) not in own:
+            raise sqlite3.DatabaseError("it holds tables, views or triggers that no run writes")
 
 
 def _newer(path: Path, version: int) -> StoreError:
