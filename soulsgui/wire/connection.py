@@ -108,14 +108,14 @@ class _BoundedReader:
 
 class _BoundedParser(_HiredisParser):
     def on_connect(self, connection: Any, **kwargs: Any) -> None:
-        super().on_connect(connection, **kwargs)
-        self._reader = _BoundedReader(self._reader)
+        super().on_connect(connection, **kwargs)  # type: ignore[no-untyped-call]
+        self._reader: Any = _BoundedReader(self._reader)
 
 
 class _AsyncBoundedParser(_AsyncHiredisParser):
     def on_connect(self, connection: Any) -> None:
-        super().on_connect(connection)
-        self._reader = _BoundedReader(self._reader)
+        super().on_connect(connection)  # type: ignore[no-untyped-call]
+        self._reader: Any = _BoundedReader(self._reader)
 
 
 class PinnedConnection(redis.SSLConnection):
