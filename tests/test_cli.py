@@ -885,7 +885,7 @@ LONG = "x" * 300
 @pytest.mark.parametrize(
     ("words", "data", "config", "code", "said"),
     [
-        ("serve --idle", "file/data", "config", 2, "The data folder {data} can't be made|--data-dir DIR"),
+        ("serve --idle", "file/data", "config", 2, "The folder {data} can't be made|--data-dir DIR"),
         ("serve --idle", LONG, "config", 2, "File name too long|--data-dir DIR"),
         ("status", LONG, "config", 3, "control.json can't be read: File name too long"),
         ("config show", "data", LONG, 2, "can't be read in {config}: File name too long|--config-dir DIR"),

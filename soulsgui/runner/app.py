@@ -7,6 +7,8 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
+import redis
+
 from soulsgui.config.parsing import Layer
 from soulsgui.config.paths import Folders
 from soulsgui.config.schema import Settings
@@ -332,7 +334,12 @@ class Runner(BaseRunner):
             time=time.time(),
             values=used,
         )
-        await self.bus.call(lambda redis: redis.xadd(key, {ROW_FIELD: row.to_json()}, maxlen=STREAM_LENGTH))
+        try:
+            await self.bus.call(
+                lambda server: server.xadd(key, {ROW_FIELD: row.to_json()}, maxlen=STREAM_LENGTH)
+            )
+        except redis.RedisError as error:  # away, or without room: that is told elsewhere
+            logger.info("the use of resources is not on the curves: %s", error)
 
     async def _watch(self) -> None:
         while True:

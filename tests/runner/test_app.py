@@ -418,6 +418,19 @@ async def test_a_run_is_saved_and_rests_while_the_disk_is_nearly_full(
         assert runner.events.newest(1)[0].what.startswith("There is room again")
 
 
+async def test_a_server_that_refuses_a_row_of_what_is_used_is_told_in_a_line(
+    folders: Folders, fake_services: None, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    monkeypatch.setattr(app, "_RESOURCES_LOOK_S", 0.05)
+    monkeypatch.setattr(app, "STREAM_LENGTH", -1)  # no server takes that
+    async with opened(new_runner(folders)) as runner:
+        await begun(runner, overrides={"telemetry.resources_every_s": 0.01})
+        told = ("is not on the curves: ", "resources broke off")
+        await until(lambda: any(words in caplog.text for words in told))
+        assert told[1] not in caplog.text
+
+
 async def test_jobs_are_listed_and_a_checkpoint_is_pinned_thrown_away_and_put_back(runner: Runner) -> None:
     run = await begun(runner)
     await until(lambda: run_is(runner, "running"))
