@@ -72,9 +72,9 @@ def _check_compared(connection: object, compared: object) -> None:
         raise WrongServer("its certificate was not compared with the one that was agreed on")
 
 
-LONGEST_ANSWER_BYTES = (
-    2**28
-)  # weights; a server with the memory limit that is shipped holds none of half of it
+LONGEST_ANSWER_BYTES = 2**28
+"""Of weights; a server with the memory limit that is shipped holds none of half of it."""
+
 _ITEM_BYTES = 256  # at most, of one item of an answer as an object here
 
 
