@@ -464,7 +464,7 @@ _SAID: dict[str, str | Callable[[Arguments, dict[str, Any]], str]] = {
     "runs.show": _tell_run,
     "runs.compare": _tell_comparison,
     "runs.edit": "{id} is changed",
-    "runs.trash": "{run} is in the bin; put it back with: soulsgui runs restore {run}",
+    "runs.trash": "{id} is in the bin; put it back with: soulsgui runs restore {id}",
     "runs.restore": "{id} is back",
     "runs.purge": _freed,
     "runs.export": "wrote {output}: {checked}",

@@ -18,6 +18,7 @@ from soulsgui.system import replace
 from soulsgui.wire.control import CheckpointInfo, ErrorCode
 
 _ROTATED = ("current", "previous", "best")
+_LISTED = "soulsgui runs list --trashed"
 
 
 class Bin:
@@ -48,7 +49,7 @@ class Bin:
 
     def restore_run(self, run_id: str) -> RunFolder:
         """Put a run back."""
-        thrown = self.runs.find(run_id)
+        thrown = self.runs.find(run_id, listed=_LISTED)
         back = RunFolder(self._library.root / thrown.run_id)
         _move(thrown.root, back.root)
         return back
@@ -71,7 +72,7 @@ class Bin:
 
     def purge_runs(self, run_id: str) -> int:
         """Remove a run of the bin for good, or with an empty id all; return how many bytes that frees."""
-        return self._remove([self.runs.find(run_id).root] if run_id else [*self._folder.glob("[!.]*/*")])
+        return self._remove([self.runs.find(run_id, True, _LISTED).root] if run_id else [*self._folder.glob("[!.]*/*")])
 
     def purge_checkpoints(self, run: RunFolder, path: str) -> int:
         """Remove a checkpoint of a run from the bin for good, or with an empty path all; as `purge_runs`."""
