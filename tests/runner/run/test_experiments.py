@@ -24,7 +24,8 @@ def put(library: Library, experiment: str, scores: list[float | None], **more: A
     for seed, score in enumerate(scores, start=1):
         run = library.create(f"{experiment} {seed}", 0.0)
         told: dict[str, Any] = {"env_id": "CartPole-v1", "algorithm": "ppo", "state": "finished"}
-        told |= {"reached": "env_steps", "seed": seed, "number": (number := library.next_number()), "created": number}
+        number = library.next_number()
+        told |= {"reached": "env_steps", "seed": seed, "number": number, "created": number}
         told |= {"experiment": experiment, "mean_return": score, "evaluation_return": score and -score} | more
         library.write_settings(run, Settings())
         library.write_record(run, RunRecord(id=run.run_id, **told))
@@ -111,5 +112,6 @@ def test_experiments_are_read_without_a_runner_in_words_as_json_and_as_csv(
         "99.0",
     ]
     assert "no run that is over and has a curve" in terminal.err("experiments show --figure x.png", code=2)
-    assert "at least two" in terminal.err("experiments compare ppo", code=2)
+    for words in ("ppo", "ppo ppo"):
+        assert "at least two" in terminal.err(f"experiments compare {words}", code=2)
     assert json.loads(terminal.out("experiments list --json"))[1]["id"] == A
