@@ -95,8 +95,8 @@ def take_up(arguments: Arguments) -> Invitation:
     """
     word: str = arguments.invitation
     invitation = read_invitation(word)
-    if arguments.address:
-        invitation = invitation.found_at(arguments.address)
+    if place := getattr(arguments, "address", ""):  # of `join` alone
+        invitation = invitation.found_at(place)
     check_name(arguments, invitation)
     saved = SavedInvitations(folders_of(arguments))
     path = saved.path_of(invitation.server_id)

@@ -204,7 +204,7 @@ def import_run(arguments: Arguments) -> int:
     if path.is_dir():
         raise UsageError(
             f"{path} is a folder: runs are imported from .soulsrun files.",
-            f"Have it written there: soulsgui runs export. Its models play as it is: soulsgui evaluate {path}",
+            f"Have it written there: soulsgui runs export. To see a run play: soulsgui evaluate {path}",
         )
     if not path.exists():
         raise UsageError(f"There is no file {path}.", "Have it written: soulsgui runs export RUN")

@@ -280,7 +280,7 @@ def of_the_runner(overrides: Layer) -> tuple[Layer, dict[str, Any]]:
 
 
 def while_it_runs(keys: Sequence[str]) -> str:
-    """Say, behind a sentence, how settings of the server are changed while it runs; empty where they can't."""
+    """Say, behind a sentence, how settings of the server are changed while it runs; empty: not at all."""
     names = [key.removeprefix("redis.") for key in keys if key.startswith("redis.")]
     options = " ".join(f"--{name} ..." for name in names if name in ServerSetParams.model_fields)
     return f"; while it runs: soulsgui server set {options}" if options else ""
