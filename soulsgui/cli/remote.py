@@ -383,11 +383,11 @@ def _tell_usage(arguments: Arguments, result: dict[str, Any]) -> str:
 def _tell_reach(arguments: Arguments, told: dict[str, Any]) -> str:
     places = ", ".join(f"{host}:{port}" for host, port in told["addresses"])
     lines = [f"invitations name {places}"]
-    if arguments.lan == "off":
-        lines.append("no other computer comes in any more; those that played from elsewhere are cut off")
     lines += [f"soulsgui invite {client} --reissue" for client in told["reissue"]]
     if told["reissue"]:
         lines.insert(1, "the invitations of before name another port; give their computers new ones:")
+    if arguments.lan == "off":
+        lines.append("no other computer comes in any more; those that played from elsewhere are cut off")
     return "\n".join(lines)
 
 
