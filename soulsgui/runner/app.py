@@ -421,8 +421,10 @@ class Runner(BaseRunner):
         """Tell who was cut off for what it sent; of those who held too much memory its guard tells."""
         for client, reason in self.roster.news_of_cut_off():
             if not self.memory.has_told_of(client, reason):
+                # What an outlier sent was in order: nothing of it is kept.
+                kept = f"See what it sent: soulsgui clients rejects {client}. " if "refused" in reason else ""
                 remedy = (
-                    f"See what it sent: soulsgui clients rejects {client}. To let it send again: "
+                    f"{kept}To let it send again: "
                     f"soulsgui clients release {client}. To keep it out: soulsgui revoke {client}"
                 )
                 cause = "Nothing of it is taken in any more."

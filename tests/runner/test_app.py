@@ -3,6 +3,7 @@ import contextlib
 import importlib.util
 import json
 import os
+import shutil
 import socket
 import sys
 import threading
@@ -459,10 +460,16 @@ async def test_jobs_are_listed_and_a_checkpoint_is_pinned_thrown_away_and_put_ba
     await call(runner, "runs.edit", run="latest", name="kept", pin=True)
     assert (await call(runner, "runs.list"))["runs"][0]["pinned"]
     await call(runner, "runs.edit", run="kept", pin=False)
-    await call(runner, "runs.trash", run="kept")
+    assert (await call(runner, "runs.trash", run="kept"))["id"] == run.run_id
     assert runner.status().run.id == ""
     assert (await call(runner, "runs.list", trashed=True))["runs"][0]["name"] == "kept"
-    assert (await call(runner, "runs.restore", run="kept"))["id"] == run.run_id
+    copy = shutil.copytree(runner.bin.runs.root / run.run_id, f"{run.root}-2")
+    with pytest.raises(Refused, match="There is no run"):  # that was it, and no beginning of another
+        await call(runner, "runs.trash", run=run.run_id)
+    assert (await call(runner, "runs.restore", run=run.run_id))["id"] == run.run_id
+    shutil.move(copy, runner.bin.runs.root)
+    with pytest.raises(Refused, match="runs list --trashed"):
+        await call(runner, "runs.purge", run=run.run_id)
 
 
 async def test_what_is_being_purged_is_not_put_back(runner: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
