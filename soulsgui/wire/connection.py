@@ -178,8 +178,9 @@ T = TypeVar("T")
 
 LARGE_BYTES = 65536
 
-AWAY = (redis.ConnectionError, redis.TimeoutError, redis.BusyLoadingError, OSError)
-"""Errors that mean "try again": also a wrong password, which a restarted server may mend."""
+AWAY = (redis.ConnectionError, redis.TimeoutError, redis.BusyLoadingError, redis.InvalidResponse, OSError)
+"""Errors that mean "try again": also a wrong password, which a restarted server may mend, and words that no
+server says, of whoever has its place."""
 
 NO_DESCRIPTORS = (errno.EMFILE, errno.ENFILE)
 """Errors that mean "this computer has as many files and connections open as it may have"."""

@@ -15,6 +15,7 @@ import redis
 
 from soulsgui.runner.access.certificate import Certificate, ensure_certificate
 from soulsgui.wire.connection import (
+    AWAY,
     Address,
     AnswerTooLong,
     AsyncPinnedConnection,
@@ -146,6 +147,16 @@ def test_an_answer_that_does_not_end_is_not_taken_into_memory(
     monkeypatch.setattr("soulsgui.wire.connection.LONGEST_ANSWER_BYTES", 2**20)
     stranger = Stranger(certificate, answer, rest)
     with pytest.raises(AnswerTooLong, match="more than 1 MiB"):
+        ask(stranger.port, certificate.pin)
+    stranger.close()
+
+
+@pytest.mark.parametrize("answer", [b"?what\r\n", b"*1\r\n" * 1000], ids=["no kind of answer", "too deep"])
+def test_who_says_what_no_server_says_is_taken_for_one_that_is_away(
+    answer: bytes, certificate: Certificate
+) -> None:
+    stranger = Stranger(certificate, answer)
+    with pytest.raises(AWAY):
         ask(stranger.port, certificate.pin)
     stranger.close()
 
