@@ -690,9 +690,10 @@ def test_an_invitation_overwrites_only_an_older_one_of_its_client(terminal: Term
     INVITED.save(own)
     INVITED.model_copy(update={"client": "other"}).save(other)
     foreign.write_text("years of work")
-    for path in (other, foreign, tmp_path):
+    for path in (other, foreign):
         said = terminal.err("invite gamer --file", path)
         assert f"{path} exists and is no earlier invitation of gamer" in said
+    assert f"{tmp_path} is a folder" in terminal.err("invite gamer --file", tmp_path)
     assert "There is no folder" in terminal.err("invite gamer --file", tmp_path / "no" / "where")
     terminal.err("invite gamer --file", own, code=3)  # no runner is there to be asked: nothing is written
     terminal.err("invite 'two words'")
