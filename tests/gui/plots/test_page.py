@@ -349,7 +349,7 @@ def test_an_experiment_is_drawn_as_the_mean_of_its_runs_that_are_over(
     def exported() -> list[dict[str, str]]:
         return list(csv.DictReader(io.StringIO(page.values_in_view())))
 
-    qtbot.waitUntil(exported)  # once it is drawn
+    qtbot.waitUntil(lambda: exported() != [])  # once it is drawn
     assert {row["run"] for row in exported()} == {"experiment/2026_10_wide"}
     assert all(row["mean"] and row["low"] and row["high"] and not row["value"] for row in exported())
 
