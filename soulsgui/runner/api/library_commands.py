@@ -63,8 +63,8 @@ async def _show_run(runner: "Runner", params: control.RunParams) -> control.RunD
         run=await _told(runner, run),
         settings=public_values(settings),
         versions=runner.library.versions(run),
-        checkpoints=with_evaluations(run, checkpoints),
-        evaluations=kept_evaluations(run),
+        checkpoints=await asyncio.to_thread(with_evaluations, run, checkpoints),
+        evaluations=await asyncio.to_thread(kept_evaluations, run),
     )
 
 
