@@ -1,4 +1,5 @@
 import argparse
+import io
 import json
 import os
 import shlex
@@ -18,6 +19,7 @@ import psutil
 import pytest
 
 from soulsgui.cli import joined, remote
+from soulsgui.cli.inviting import take_up
 from soulsgui.cli.main import run
 from soulsgui.cli.parser import GROUPS, make_parser, parse
 from soulsgui.config.layers import preset_names
@@ -29,6 +31,7 @@ from soulsgui.runner.events import EventLog
 from soulsgui.runner.join.servers import SavedInvitations
 from soulsgui.runner.run.library import Library
 from soulsgui.runner.run.record import RunRecord
+from soulsgui.runner.run.trash import Bin
 from soulsgui.system import free_port, is_private, process_identity
 from soulsgui.wire.api_client import CommandFailedError
 from soulsgui.wire.connection import Address
@@ -439,8 +442,14 @@ def test_config_is_set_shown_checked_and_compared(terminal: Terminal) -> None:
     assert "mistake" not in said
     assert "seed: 9" in terminal.config.read_text()
     said = terminal.out("config set redis.lan=true stop.window=9")
-    assert said.endswith("redis.lan: takes effect when the server starts anew\n")
+    at_once = "while it runs: soulsgui server set --lan ..."
+    assert said.endswith(f"redis.lan: takes effect when the server starts anew; {at_once}\n")
     assert "stop.window: takes effect with the next new run; one that goes on takes it by: " in said
+    terminal.out("config set alerts.webhook=https://hooks.example.org/secret")
+    for words in ("config diff", "config show alerts", "config show alerts.webhook"):
+        said = terminal.out(words)
+        assert "alerts.webhook" in said
+        assert "example" not in said
 
 
 def test_presets_are_listed_by_the_names_that_one_types(terminal: Terminal) -> None:
@@ -499,6 +508,12 @@ def test_runs_checkpoints_logs_and_events_are_read_without_a_runner(terminal: Te
     heads, row = terminal.out("runs list").splitlines()
     assert heads.split() == ["RUN", "NAME", "STATE", "STEPS", "DURATION", "SIZE"]
     assert row.index(" stopped ") == heads.index("STATE") - 1
+    thrown = Bin(terminal.data / "trash", Library(made.root.parent))
+    thrown.throw_checkpoint(made, thrown.runs.checkpoints.get(made, "best_model"), goes_on=False)
+    assert [one["id"] for one in terminal.json("checkpoints list --trashed")] == ["best_model"]
+    thrown.throw_run(made)
+    assert terminal.json("runs list") == []
+    assert [one["id"] for one in terminal.json("runs list --trashed")] == [made.run_id]
 
 
 @pytest.mark.parametrize(
@@ -609,6 +624,43 @@ def test_a_client_is_meant_by_its_id_or_its_name(terminal: Terminal, runner: Fak
     assert runner.asked == [("clients.pause", {"client": "gamer-01"})]
 
 
+def test_all_in_a_bin_is_removed_for_good_only_once_that_is_agreed_to(
+    terminal: Terminal, runner: FakeRunner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runner.answer = {"freed_bytes": 5}
+    for words, typed in (("runs purge", "\n"), ("checkpoints purge", ""), ("runs purge", "no\n")):
+        monkeypatch.setattr("sys.stdin", io.StringIO(typed))
+        assert "nothing was removed" in terminal.err(words)
+    assert runner.asked == []
+    for words in ("runs purge one", "checkpoints purge --yes", "runs purge --yes"):
+        assert "free again" in terminal.out(words)
+    monkeypatch.setattr("sys.stdin", io.StringIO("y\n"))
+    terminal.out("runs purge")
+    assert [name for name, _ in runner.asked] == ["runs.purge", "checkpoint.purge", *["runs.purge"] * 2]
+
+
+def test_what_a_file_can_not_be_written_to_is_refused_before_the_work(
+    terminal: Terminal, runner: FakeRunner, tmp_path: Path
+) -> None:
+    for words in ("runs export --output", "checkpoints export best --format onnx --output"):
+        assert f"Name a file in it: --output {tmp_path}" in terminal.err(words, tmp_path)
+        assert "There is no folder" in terminal.err(words, tmp_path / "none" / "a.zip")
+    assert "is a folder: runs are imported from" in terminal.err("runs import", tmp_path)
+    assert "There is no file" in terminal.err("runs import", tmp_path / "none")
+    assert runner.asked == []
+
+
+def test_a_server_is_looked_for_at_another_address_first(terminal: Terminal, tmp_path: Path) -> None:
+    INVITED.save(path := tmp_path / "a.soulsgui")
+    saved = SavedInvitations(Folders(tmp_path / "config", terminal.data))
+    moved = take_up(parse(["join", str(path), "--address", "router.example.org", *terminal.places]))
+    assert moved == saved.find(INVITED.server_id)
+    assert moved.addresses == (("router.example.org", INVITED.addresses[0][1]), *INVITED.addresses)
+    assert moved.found_at("router.example.org") == moved
+    assert "no address of a server" in terminal.err(f"join {path} --address a:b")
+    assert "goes with an invitation" in terminal.err("join --address router")
+
+
 def test_an_invitation_is_good_for_its_own_name_alone(terminal: Terminal, tmp_path: Path) -> None:
     path, saved = tmp_path / "a.soulsgui", SavedInvitations(Folders(tmp_path / "config", terminal.data))
     INVITED.save(path)
@@ -638,9 +690,10 @@ def test_an_invitation_overwrites_only_an_older_one_of_its_client(terminal: Term
     INVITED.save(own)
     INVITED.model_copy(update={"client": "other"}).save(other)
     foreign.write_text("years of work")
-    for path in (other, foreign, tmp_path):
+    for path in (other, foreign):
         said = terminal.err("invite gamer --file", path)
         assert f"{path} exists and is no earlier invitation of gamer" in said
+    assert f"{tmp_path} is a folder" in terminal.err("invite gamer --file", tmp_path)
     assert "There is no folder" in terminal.err("invite gamer --file", tmp_path / "no" / "where")
     terminal.err("invite gamer --file", own, code=3)  # no runner is there to be asked: nothing is written
     terminal.err("invite 'two words'")
@@ -885,7 +938,7 @@ LONG = "x" * 300
 @pytest.mark.parametrize(
     ("words", "data", "config", "code", "said"),
     [
-        ("serve --idle", "file/data", "config", 2, "The data folder {data} can't be made|--data-dir DIR"),
+        ("serve --idle", "file/data", "config", 2, "The folder {data} can't be made|--data-dir DIR"),
         ("serve --idle", LONG, "config", 2, "File name too long|--data-dir DIR"),
         ("status", LONG, "config", 3, "control.json can't be read: File name too long"),
         ("config show", "data", LONG, 2, "can't be read in {config}: File name too long|--config-dir DIR"),

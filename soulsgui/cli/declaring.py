@@ -32,6 +32,8 @@ def word(shown: str, text: str, default: str | None = None, **more: Any) -> dict
 
 
 _OUTPUT = option("FILE", "where to write it; default: under its own name, here", type=Path)
+_YES = flag("also without a name, which means all; default: be asked then", dest="without_asking")
+EMPTIES = ("runs.purge", "checkpoint.purge")  # commands that without a name remove all there is in a bin
 JSON = flag("one JSON document on standard output; default: words", dest="as_json")
 
 _EVERYWHERE = {
@@ -82,6 +84,7 @@ def of_the_api(begins: Sequence[Argument] = ()) -> Iterator[Declared]:
                     *_arguments(command),
                     *([("--json", JSON)] if command.as_json else ()),
                     *([("--output", _OUTPUT)] if command.file else ()),
+                    *([("--yes", _YES)] if command.name in EMPTIES else ()),
                     *(begins if beginning else ()),
                 ),
                 command.examples,

@@ -8,7 +8,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
-from soulsgui.cli.output import agrees, answer, folders_of, say, show_progress
+from soulsgui.cli.output import agrees, answer, check_target, folders_of, say, show_progress
 from soulsgui.cli.parser import Arguments
 from soulsgui.cli.remote import overrides_of, runner_of, typed, wait_for
 from soulsgui.config.layers import combine, layers_of
@@ -46,6 +46,7 @@ def evaluate(arguments: Arguments) -> int:
     target = Path(arguments.video).absolute() if arguments.video else None
     if target is not None:
         check_video(target.name)
+        check_target(target, "--video")
     path = find_checkpoint(Library(folders_of(arguments).runs), arguments.checkpoint)
     try:
         info = read_manifest(path)
@@ -119,6 +120,8 @@ def on_server(arguments: Arguments) -> int:
     target = Path(arguments.video).absolute() if arguments.video else None
     if target is not None and target.suffix.lower() not in (".mp4", ".gif"):
         raise UsageError(f"{target.name}: a video's name should end with .mp4 or .gif.")
+    if target is not None:
+        check_target(target, "--video")
     runner = runner_of(arguments)
     params = typed(arguments, "checkpoint.evaluate")
     params |= {"overrides": overrides_of(arguments), "video": target.suffix.lower()[1:] if target else ""}

@@ -4,7 +4,7 @@ import csv
 import io
 from collections.abc import Sequence
 
-from soulsgui.cli.output import answer, folders_of, say
+from soulsgui.cli.output import answer, check_target, folders_of, say
 from soulsgui.cli.parser import Arguments
 from soulsgui.cli.remote import RunnerClient
 from soulsgui.config.paths import RunFolder
@@ -24,6 +24,8 @@ _CSV = ("experiment", "env_id", "algorithm", "agent", "run", "seed", "state", "e
 
 
 def _found(arguments: Arguments) -> list[Experiment]:
+    if getattr(arguments, "figure", None) is not None:
+        check_target(arguments.figure, "--figure")
     folders = folders_of(arguments)
     try:
         client = RunnerClient(folders.server / CONTROL_FILE)
@@ -56,8 +58,8 @@ def comparison(arguments: Arguments) -> int:
     """`experiments compare`: side by side, with the probability of improvement."""
     known = _found(arguments)
     chosen = [find(known, name) for name in arguments.experiments]
-    if len(chosen) < 2:
-        raise UsageError("An experiment is compared with another one: name at least two.")
+    if len({one.id for one in chosen}) < max(len(chosen), 2):
+        raise UsageError("An experiment is compared with another one: name at least two, each once.")
     found = compare(chosen)
     lines = [
         f"P({one.better} > {one.than}) = {one.probability:.2f}  [{one.low:.2f}, {one.high:.2f}]"

@@ -5,7 +5,7 @@ import os
 import sys
 from pathlib import Path
 
-from soulsgui.cli.output import folders_of, say, say_json
+from soulsgui.cli.output import check_target, folders_of, say, say_json
 from soulsgui.cli.parser import Arguments
 from soulsgui.cli.remote import runner_of
 from soulsgui.errors import SoulsGuiError, UsageError
@@ -59,7 +59,8 @@ def invite(arguments: Arguments) -> int:
     places = ", ".join(place_words(host, port) for host, port in made["addresses"])
     beyond = (
         "These are this computer's own addresses. For one beyond a router: have the router pass port "
-        f"{port} on to this computer; there, enter the router's address under Change address….\n"
+        f"{port} on to this computer; there, name the router's address: soulsgui join {path.name} --address "
+        "HOST, or in the window Change address….\n"
     )
     say(
         f"{client} is invited to {places}.\n{beyond if made['lan'] else ''}"
@@ -94,6 +95,8 @@ def take_up(arguments: Arguments) -> Invitation:
     """
     word: str = arguments.invitation
     invitation = read_invitation(word)
+    if place := getattr(arguments, "address", ""):  # of `join` alone
+        invitation = invitation.found_at(place)
     check_name(arguments, invitation)
     saved = SavedInvitations(folders_of(arguments))
     path = saved.path_of(invitation.server_id)
@@ -133,8 +136,7 @@ def go_on_with_file(words: list[str], link: str, path: Path) -> None:
 
 def _earlier(path: Path, client: str) -> Invitation | None:
     """Return the invitation that stands where another one of the same client is to be written."""
-    if not path.parent.is_dir():
-        raise UsageError(f"There is no folder {path.parent}.", "Choose another place: --file PATH")
+    check_target(path, "--file")
     if not path.exists():
         return None
     with contextlib.suppress(UsageError):

@@ -42,8 +42,10 @@ def is_asked(arguments: Arguments) -> bool:
         raise UsageError("--json goes with `join status`.")
     if arguments.trust and (arguments.here or (word in _ASKED and word != "agree")):
         raise UsageError("--trust goes with an invitation, or with `join agree`.")
-    if word in _ASKED and (arguments.here or arguments.name):
-        raise UsageError(f"`join {word}` is for what plays here already: it goes with no --here or --name.")
+    if word in _ASKED and (arguments.here or arguments.name or arguments.address):
+        raise UsageError(
+            f"`join {word}` is for what plays here already: it goes with no --here, --name or --address."
+        )
     if word and word not in _ASKED and word.isalpha() and not Path(word).exists():
         near = nearest(word, _ASKED)
         if near:
@@ -92,9 +94,11 @@ def agree(arguments: Arguments, saved: "SavedInvitations", invitation: "Invitati
         return
     rules = read_rules(ClientFolder(folders_of(arguments).client).rules)
     asked = _asked(offered.runs, unconfined(rules))
-    say(f"{invitation.server_name} wants to run on this computer:\n{asked}")
+    invited = f"its invitation: {invitation.client}, at {invitation.places}"
+    say(f"{invitation.server_name} wants to run on this computer ({invited}):\n{asked}")
     if not yes("Run it here?"):
-        raise UsageError("You have not agreed: nothing runs here.")
+        again = f"soulsgui join {arguments.invitation}".rstrip()
+        raise UsageError("You have not agreed: nothing runs here.", f"Be asked again: {again}")
     saved.agree(invitation, offered.runs.digest, always=False)
 
 

@@ -6,13 +6,23 @@ import time
 from pathlib import Path
 from typing import Any
 
-from soulsgui.cli.output import answer, folders_of, log_line, moment, say, say_json, warn_without_effect
+from soulsgui.cli.output import (
+    answer,
+    folders_of,
+    log_line,
+    moment,
+    room,
+    say,
+    say_json,
+    warn_without_effect,
+)
 from soulsgui.cli.parser import Arguments
 from soulsgui.cli.remote import RunnerClient
 from soulsgui.config.declaring import Effect
 from soulsgui.config.errors import ConfigError, nearest
 from soulsgui.config.layers import combine, layers_of, load_settings
 from soulsgui.config.parsing import parse_assignments
+from soulsgui.config.paths import RunFolder
 from soulsgui.config.schema import all_settings, public_tree, public_values, shipped_with
 from soulsgui.errors import ServerUnreachableError, UsageError, printable
 from soulsgui.runner import settings_file
@@ -22,6 +32,7 @@ from soulsgui.runner.journal import read_journal
 from soulsgui.runner.run.history import log_lines, log_paths
 from soulsgui.runner.run.library import Library
 from soulsgui.runner.run.scores import with_evaluations
+from soulsgui.runner.run.start import while_it_runs
 from soulsgui.runner.services.logs import LogFollower
 from soulsgui.runner.services.outcome import duration_words
 from soulsgui.runner.status_text import return_words, size_words, spread_words, table
@@ -43,7 +54,8 @@ def checkpoints(arguments: Arguments) -> int:
     """`checkpoints list`: the checkpoints of a run, verified."""
     library = Library(folders_of(arguments).runs)
     run = library.find(arguments.run)
-    found = with_evaluations(run, library.checkpoints.list(run))
+    listed = RunFolder(run.trash / run.run_id) if arguments.trashed else run
+    found = with_evaluations(run, library.checkpoints.list(listed))
     told = {
         "CHECKPOINT": [info.id for info in found],
         "SAVED": [moment(info.created) for info in found],
@@ -56,12 +68,14 @@ def checkpoints(arguments: Arguments) -> int:
         "SIZE": [size_words(info.size_bytes) for info in found],
         "STATE": ["" if info.valid else f"damaged: {info.error}" for info in found],
         "NOTE": [info.note for info in found],
+        "PINNED": ["yes" if info.pinned else "" for info in found],
     }
-    return answer(arguments, found, _columns(told) or f"Run {run.run_id} has no checkpoint yet.")
+    nothing = f"Run {run.run_id} has no checkpoint {'in its bin' if arguments.trashed else 'yet'}."
+    return answer(arguments, found, _columns(told) or nothing)
 
 
-def _columns(told: dict[str, list[str]]) -> str:
-    return table([list(row) for row in zip(*told.values(), strict=True)], list(told))
+def _columns(told: dict[str, list[str]], width: int | None = None) -> str:
+    return table([list(row) for row in zip(*told.values(), strict=True)], list(told), width)
 
 
 def _score(info: CheckpointInfo, evaluated: bool) -> str:
@@ -77,9 +91,10 @@ def runs(arguments: Arguments) -> int:
     try:
         # The runner knows which run goes on; without one, none does.
         client = RunnerClient(folders.server / CONTROL_FILE)
-        found = [RunSummary.model_validate(run) for run in client.command("runs.list")["runs"]]
+        listed = client.command("runs.list", {"trashed": arguments.trashed})
+        found = [RunSummary.model_validate(run) for run in listed["runs"]]
     except ServerUnreachableError:
-        found = Library(folders.runs).summaries(None)
+        found = Library(folders.trash / "runs" if arguments.trashed else folders.runs).summaries(None)
     told: dict[str, list[str]] = {
         "RUN": [run.id for run in found],
         "NAME": [run.name for run in found],
@@ -87,14 +102,16 @@ def runs(arguments: Arguments) -> int:
         "ENVIRONMENT": [run.env_id for run in found],
         "ALGORITHM": [algorithm_name(run.algorithm, run.agent) for run in found],
         "STEPS": [f"{run.env_steps:,}" for run in found],
-        "BEST RETURN": [
+        "BEST MODEL": [
             return_words(run.best_mean_return) if run.best_mean_return is not None else "" for run in found
         ],
         "DURATION": [duration_words(run.seconds) for run in found],
         "SIZE": [size_words(run.size_bytes) for run in found],
         "NOTE": [run.note for run in found],
+        "PINNED": ["yes" if run.pinned else "" for run in found],
     }
-    return answer(arguments, found, _columns(told) or "There is no run yet. Start one: soulsgui serve")
+    nothing = "The bin is empty." if arguments.trashed else "There is no run yet. Start one: soulsgui serve"
+    return answer(arguments, found, _columns(told) or nothing)
 
 
 def logs(arguments: Arguments) -> int:
@@ -140,7 +157,7 @@ def audit(arguments: Arguments) -> int:
         "PROCESS": [one.program or one.peer for one in found],
         "OUTCOME": [one.words() for one in found],
     }
-    return answer(arguments, found, _columns(told) or "No command has changed anything yet.")
+    return answer(arguments, found, _columns(told, room()) or "No command has changed anything yet.")
 
 
 _WHEN = {
@@ -158,8 +175,10 @@ def show(arguments: Arguments) -> int:
     warn_without_effect(parse_assignments(arguments.assignments).values, lambda: settings.algorithm)
     part, known = arguments.part, all_settings()
     every = public_values(settings)
-    values = {key: value for key, value in every.items() if not part or f"{key}.".startswith(f"{part}.")}
-    if not values:
+    within = f"{part}." if part else ""
+    values = {key: value for key, value in every.items() if f"{key}.".startswith(within)}
+    hidden = [key for key, info in known.items() if info.secret and f"{key}.".startswith(within)]
+    if not values and not hidden:
         near = nearest(part, [*(key.partition(".")[0] for key in known), *known])
         raise UsageError(
             f"{part!r} is neither a setting nor a section of them.",
@@ -167,12 +186,13 @@ def show(arguments: Arguments) -> int:
         )
     tree: Any = public_tree(settings)
     for name in part.split(".") if part else ():
-        tree = tree[name]
+        tree = tree.get(name)  # a secret is not in it
     brought, lines = shipped_with(every), []
     for key, value in values.items():
         as_shipped = f", as shipped for {settings.agent or settings.algorithm}"
         note = as_shipped if key in brought and value == brought[key] else ""
         lines.append(f"{key}: {json.dumps(value)}  # {known[key].effect}{note}")
+    lines += [f"{key}: ***  # a secret is not shown" for key in hidden]
     return answer(arguments, tree, "\n".join(lines))
 
 
@@ -231,6 +251,7 @@ def change(arguments: Arguments) -> int:
     say(f"written to {folders.overrides}")
     for effect, when in _WHEN.items():
         if keys := [key for key in layer.values if all_settings()[key].effect is effect]:
-            say(f"{', '.join(keys)}: takes effect {when}")
+            at_once = while_it_runs(keys) if effect is Effect.RESTART_RUNNER else ""
+            say(f"{', '.join(keys)}: takes effect {when}{at_once}")
     warn_without_effect(layer.values, lambda: settings.algorithm)
     return 0

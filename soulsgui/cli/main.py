@@ -16,6 +16,8 @@ _LIMITS = "End other programs, or raise its limits (ulimit -v, ulimit -u; Memory
 def main(argv: Sequence[str] | None = None) -> NoReturn:
     """Run a command and exit with its code."""
     _mend_standard_streams()
+    # Who else may write what this program makes decides what runs here, whatever its terminal allows.
+    os.umask(os.umask(0o077) | 0o022)
     sys.exit(run(sys.argv[1:] if argv is None else list(argv)))
 
 

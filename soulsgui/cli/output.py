@@ -5,6 +5,7 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Collection
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from soulsgui.cli.parser import Arguments
@@ -80,6 +81,14 @@ def agrees(error: "RunNotAgreedError | CommandFailedError") -> str:
         return ""
     say(f"This run comes from elsewhere. It wants to run on this computer:\n{execution_text(asks)}")
     return asks.digest if yes("Run it here?") else ""
+
+
+def check_target(path: Path, option: str) -> None:
+    """Refuse what no file can be written to, before the work for it is done."""
+    if path.is_dir():
+        raise UsageError(f"{path} is a folder.", f"Name a file in it: {option} {path / 'NAME'}")
+    if not path.parent.is_dir():
+        raise UsageError(f"There is no folder {path.parent}.", f"Choose another place: {option} FILE")
 
 
 def folders_of(arguments: Arguments) -> Folders:

@@ -88,6 +88,10 @@ _WHICH_RUN = "id of the run, or how it begins; default: latest"
 _TRUST = "run what the checkpoint names on this computer, though it comes from elsewhere; default: be asked"
 
 _ARGUMENTS = {
+    "--address": option(
+        "HOST:PORT",
+        "where to look for the server first, such as a router that passes the port on; default: as invited",
+    ),
     "--after-episode": flag("with pause: finish the episode first; default: at once"),
     "--checkpoint": option("PATH", "begin from it; default: the newest", type=Path),
     "--csv": flag("a line for each run, as CSV; default: a table"),
@@ -174,6 +178,7 @@ _ARGUMENTS = {
     "--agreement": option("FILE", argparse.SUPPRESS, type=Path),
     "--state-dir": option("DIR", argparse.SUPPRESS, type=Path),
     "--stochastic": flag("draw actions from what the policy says; default: take the best ones"),
+    "--trashed": flag("those in the bin instead; default: those that are not"),
     "--trust": flag("agree to whatever this server wants to run here, now and later; default: be asked"),
     "--until-done": flag("end when the run has reached its goal; default: go on until stopped"),
     "--video": option("FILE", "film it, as .mp4 or .gif; default: film nothing"),
@@ -269,7 +274,10 @@ _DECLARED = (
         "call service.local_clients '{\"count\": 4}'",
     ),
     _declare(
-        "checkpoints list", "local:checkpoints", "list and verify the checkpoints of a run", "run --json"
+        "checkpoints list",
+        "local:checkpoints",
+        "list and verify the checkpoints of a run",
+        "run --trashed --json",
     ),
     _declare(
         "evaluate",
@@ -295,7 +303,7 @@ _DECLARED = (
             "checkpoints evaluate --set 'env.kwargs={gravity: -5.0}'",
         ],
     ),
-    _declare("runs list", "local:runs", "list the runs", "--json"),
+    _declare("runs list", "local:runs", "list the runs", "--trashed --json"),
     _declare("experiments list", "experiments:listing", "list the experiments", "--score --json"),
     _declare(
         "experiments show",
@@ -426,8 +434,9 @@ _DECLARED = (
         "join",
         "roles:join",
         "let this computer play for a server; pause and stop that",
-        "invitation --here --name --trust --for --after-episode --json --watched --idle",
+        "invitation --here --address --name --trust --for --after-episode --json --watched --idle",
         "join gamer-01.soulsgui",
+        "join gamer-01.soulsgui --address my-router.example.org",
         "join pause --for 30m",
         "join continue",
         "join stop",

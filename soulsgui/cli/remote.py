@@ -9,10 +9,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from soulsgui.cli.declaring import typed_params
+from soulsgui.cli.declaring import EMPTIES, typed_params
 from soulsgui.cli.output import (
     agrees,
     answer,
+    check_target,
     folders_of,
     log_line,
     moment,
@@ -21,12 +22,14 @@ from soulsgui.cli.output import (
     say_json,
     show_progress,
     warn_without_effect,
+    yes,
 )
 from soulsgui.cli.parser import GROUPS, Arguments
 from soulsgui.errors import ServerTimeoutError, ServerUnreachableError, SoulsGuiError, UsageError
 from soulsgui.wire.api_client import COMMAND_TIMEOUT_S, CONTROL_FILE, ApiClient, CommandFailedError
 from soulsgui.wire.control import (
     COMMANDS,
+    START_ONE,
     CheckpointList,
     ClientLog,
     ControlFile,
@@ -52,7 +55,7 @@ class RunnerClient(ApiClient):
 
     agent = "SoulsGUI command line"
 
-    def __init__(self, path: Path, start: str = "Start one: soulsgui serve") -> None:
+    def __init__(self, path: Path, start: str = START_ONE) -> None:
         self.control = ControlFile.load(path)
         self._path = path
         self._start = start
@@ -160,8 +163,14 @@ def call(arguments: Arguments) -> int:
 
 def plain(arguments: Arguments) -> int:
     """Run a command of the API's table with typed parameters and print its result."""
+    if getattr(arguments, "output", None):
+        check_target(arguments.output, "--output")
     runner = runner_of(arguments)
     params = typed(arguments, arguments.command)
+    if arguments.command in EMPTIES and not (params.get("path", params["run"]) or arguments.without_asking):
+        whose = "" if arguments.command == "runs.purge" else f" of the run {params['run']}"
+        if not yes(f"Remove for good all that is in the bin{whose}?"):
+            raise UsageError("You have not agreed: nothing was removed.", "Without a question: --yes")
     if params.get("client"):
         # Names are unambiguous: the runner lets no client be called as another one, or by another one's id.
         ids = {one[name]: one["id"] for name in ("name", "id") for one in runner.status()["clients"]}
@@ -196,12 +205,22 @@ def save_file(runner: RunnerClient, file_id: str, target: Path) -> None:
 
 def import_run(arguments: Arguments) -> int:
     """`runs import`: takes a run from a file into the library of the server."""
+    path: Path = arguments.file
+    if path.is_dir():
+        raise UsageError(
+            f"{path} is a folder: runs are imported from .soulsrun files.",
+            f"Have it written there: soulsgui runs export. To see a run play: soulsgui evaluate {path}",
+        )
+    if not path.exists():
+        raise UsageError(f"There is no file {path}.", "Have it written: soulsgui runs export RUN")
     runner = runner_of(arguments)
-    with arguments.file.open("rb") as file:
+    with path.open("rb") as file:
         brought = runner.bring(file)
     job = runner.command("runs.import", {"file": brought, "name": arguments.name})
     found = wait_for(runner, Job.model_validate(job)).result
-    say(f"imported {found['id']}; go on with it: soulsgui run resume {found['id']}")
+    goes_on = found["resumable"] and not found["allowed"]["run.resume"]
+    then = "go on with it: soulsgui run resume" if goes_on else "see what it is: soulsgui runs show"
+    say(f"imported {found['id']}; {then} {found['id']}")
     return 0
 
 
@@ -366,12 +385,14 @@ def _tell_usage(arguments: Arguments, result: dict[str, Any]) -> str:
     return ""
 
 
-def _tell_reach(_: Arguments, told: dict[str, Any]) -> str:
+def _tell_reach(arguments: Arguments, told: dict[str, Any]) -> str:
     places = ", ".join(f"{host}:{port}" for host, port in told["addresses"])
     lines = [f"invitations name {places}"]
     lines += [f"soulsgui invite {client} --reissue" for client in told["reissue"]]
     if told["reissue"]:
         lines.insert(1, "the invitations of before name another port; give their computers new ones:")
+    if arguments.lan == "off":
+        lines.append("no other computer comes in any more; those that played from elsewhere are cut off")
     return "\n".join(lines)
 
 
@@ -409,7 +430,7 @@ def _tell_run(arguments: Arguments, result: dict[str, Any]) -> str:
     lines = [
         f"{run.id}  {run.name}  {run.env_id}  {run.algorithm} {run.agent}".rstrip(),
         f"{run.state}, {run.env_steps:,} steps, {run.episodes:,} episodes, {run.seconds:.0f} s",
-        f"best mean return {run.best_mean_return}" * (run.best_mean_return is not None),
+        f"mean return of the best model {run.best_mean_return}" * (run.best_mean_return is not None),
         "pinned" * run.pinned,
         run.note,
         run.error,
@@ -435,12 +456,18 @@ def _tell_comparison(arguments: Arguments, result: dict[str, Any]) -> str:
         "steps": [f"{run.env_steps:,}" for run in found.runs],
         "episodes": [f"{run.episodes:,}" for run in found.runs],
         "seconds": [f"{run.seconds:.0f}" for run in found.runs],
-        "best mean return": [f"{run.best_mean_return}" for run in found.runs],
+        "mean return of the best model": [f"{run.best_mean_return}" for run in found.runs],
     }
     told |= {key: [json.dumps(value) for value in values] for key, values in found.settings.items()}
     rows = [[key, *values] for key, values in told.items()]
     answer(arguments, found, table(rows, ["", *(run.id for run in found.runs)]))
     return ""
+
+
+def _edited(arguments: Arguments, what: str, *options: str) -> str:
+    if any(getattr(arguments, name) is not None for name in options):
+        return f"{what} is changed"
+    return f"{what} stays as it is: change it by {', '.join(f'--{name}' for name in options)}"
 
 
 def _freed(_: Arguments, result: dict[str, Any]) -> str:
@@ -475,8 +502,8 @@ _SAID: dict[str, str | Callable[[Arguments, dict[str, Any]], str]] = {
     "checkpoint.save": _tell_save,
     "runs.show": _tell_run,
     "runs.compare": _tell_comparison,
-    "runs.edit": "{id} is changed",
-    "runs.trash": "{run} is in the bin; put it back with: soulsgui runs restore {run}",
+    "runs.edit": lambda asked, told: _edited(asked, told["id"], "name", "note", "pin"),
+    "runs.trash": "{id} is in the bin; put it back with: soulsgui runs restore {id}",
     "runs.restore": "{id} is back",
     "runs.purge": _freed,
     "runs.export": "wrote {output}: {checked}",
@@ -484,7 +511,7 @@ _SAID: dict[str, str | Callable[[Arguments, dict[str, Any]], str]] = {
     "server.set": _tell_reach,
     "checkpoint.verify": _tell_verified,
     "checkpoint.load": lambda _, told: f"the run goes on from {told['checkpoint']['id']}",
-    "checkpoint.edit": lambda _, told: f"{told['checkpoint']['id']} is changed",
+    "checkpoint.edit": lambda asked, told: _edited(asked, told["checkpoint"]["id"], "note", "pin"),
     "checkpoint.export": "wrote {output}: {checked}",
     "checkpoint.trash": "{path} is in the bin; put it back: soulsgui checkpoints restore {path} --run {run}",
     "checkpoint.restore": lambda _, told: f"{told['checkpoint']['id']} is back",

@@ -175,7 +175,12 @@ def join(arguments: Arguments) -> int:
     if arguments.here and arguments.invitation:
         raise UsageError("--here plays for this computer's own server: it goes with no invitation.")
     saved = SavedInvitations(folders_of(arguments))
-    before, is_new = saved.find(saved.chosen_id), bool(arguments.invitation or arguments.here)
+    before = saved.find(saved.chosen_id)
+    is_new = bool(arguments.invitation or arguments.here or arguments.address)
+    if arguments.address and not arguments.invitation:
+        if before is None or arguments.here:
+            raise UsageError("--address goes with an invitation.", "soulsgui join INVITATION --address HOST")
+        arguments.invitation = str(saved.path_of(before.server_id))
     if is_new:
         invitation = take_up(arguments) if arguments.invitation else None
     else:

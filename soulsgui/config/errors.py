@@ -1,6 +1,7 @@
 """What is said about a configuration with mistakes in it."""
 
 import difflib
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -80,8 +81,8 @@ def reason_of(detail: Mapping[str, Any]) -> str:
     """Return what is wrong with a value, from one of pydantic's findings, without a full stop."""
     if detail["type"] in _KINDS:
         return f"should be {_KINDS[detail['type']]}"
-    message: str = detail["msg"]
-    return message.removeprefix("Value error, ").replace("Input should be", "should be")
+    message: str = detail["msg"].removeprefix("Value error, ").replace(" after validation", "")
+    return re.sub(r"^(Input|List|Tuple|Dictionary|String) should ", "should ", message)
 
 
 def nearest(word: str, known: Iterable[str]) -> str:

@@ -106,8 +106,8 @@ class Alerts:
         if not self._settings.webhook:
             raise Refused(
                 ErrorCode.NOT_NOW,
-                "No webhook is set: alerts go nowhere.",
-                "Write its address down: soulsgui config set alerts.webhook=URL; then restart the server.",
+                "No webhook was set when this server started: alerts go nowhere.",
+                "Write its address down: soulsgui config set alerts.webhook=URL; then start the server anew.",
             )
 
     def look(self, run: RunStatus, now: float) -> None:

@@ -7,6 +7,8 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
+import redis
+
 from soulsgui.config.parsing import Layer
 from soulsgui.config.paths import Folders
 from soulsgui.config.schema import Settings
@@ -332,7 +334,12 @@ class Runner(BaseRunner):
             time=time.time(),
             values=used,
         )
-        await self.bus.call(lambda redis: redis.xadd(key, {ROW_FIELD: row.to_json()}, maxlen=STREAM_LENGTH))
+        try:
+            await self.bus.call(
+                lambda server: server.xadd(key, {ROW_FIELD: row.to_json()}, maxlen=STREAM_LENGTH)
+            )
+        except redis.RedisError as error:  # away, or without room: that is told elsewhere
+            logger.info("the use of resources is not on the curves: %s", error)
 
     async def _watch(self) -> None:
         while True:
@@ -414,8 +421,10 @@ class Runner(BaseRunner):
         """Tell who was cut off for what it sent; of those who held too much memory its guard tells."""
         for client, reason in self.roster.news_of_cut_off():
             if not self.memory.has_told_of(client, reason):
+                # What an outlier sent was in order: nothing of it is kept.
+                kept = f"See what it sent: soulsgui clients rejects {client}. " if "refused" in reason else ""
                 remedy = (
-                    f"See what it sent: soulsgui clients rejects {client}. To let it send again: "
+                    f"{kept}To let it send again: "
                     f"soulsgui clients release {client}. To keep it out: soulsgui revoke {client}"
                 )
                 cause = "Nothing of it is taken in any more."

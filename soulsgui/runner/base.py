@@ -32,6 +32,7 @@ from soulsgui.system import (
     atomic_write,
     make_private,
     no_room,
+    others_may_write,
     process_identity,
     stop_signals,
     write_private,
@@ -145,13 +146,18 @@ class BaseRunner(ABC):
     def _take_folder(self, who: str, remedy: str) -> None:
         """Begin to write into this folder; an error names `who` works there, and the `remedy`."""
         logs = self._state_dir / "logs"
+        folders = self.folders.config, self.folders.data
         try:
+            for folder in folders:
+                if not folder.exists():
+                    folder.mkdir(parents=True, exist_ok=True)
+                    make_private(folder)
             logs.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             remedy = "Free some space there, or choose another" if no_room(error) else "Choose another"
             raise UsageError(
-                f"The data folder {self.folders.data} can't be made: {error.strerror or error}.",
-                f"{remedy}: --data-dir DIR",
+                f"The folder {error.filename or self.folders.data} can't be made: {error.strerror or error}.",
+                f"{remedy}: --data-dir DIR, --config-dir DIR",
             ) from error
         make_private(self._state_dir)
         lock = FileLock(self._state_dir / _LOCK_FILE)
@@ -163,6 +169,13 @@ class BaseRunner(ABC):
         (self._state_dir / CONTROL_FILE).unlink(missing_ok=True)
         self._own_log = OwnLog(logs / f"{RUNNER}.log")
         self._cleanup.callback(self._own_log.close)
+        for folder in filter(others_may_write, folders):
+            logger.warning(
+                "everybody on this computer may write in %s, and so decide what runs here; "
+                "keep them out: chmod go-w %s",
+                folder,
+                folder,
+            )
         self._follower = LogFollower({RUNNER: logs / f"{RUNNER}.log"})
         path = self._state_dir / EVENTS_FILE
         self.events = EventLog(path, self._noted)

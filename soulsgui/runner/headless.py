@@ -225,7 +225,10 @@ class _Headless:
         if self._options.as_json:
             sys.stdout.write(json.dumps(found) + "\n")
         elif found:
-            sys.stdout.write(printable(summary_text(found), None, lines=True) + "\n")
+            said = summary_text(found)
+            if record.experiment:
+                said += f"\nall runs of it: soulsgui experiments show {record.experiment}"
+            sys.stdout.write(printable(said, None, lines=True) + "\n")
         if not self._options.until_done:
             return 0
         if found and manager.loss:

@@ -122,12 +122,15 @@ def difference(folders: Folders, preset: str, overrides: Layer) -> list[dict[str
     shipped_layer, *layers = layers_of(folders, preset, [overrides])
     combine([shipped_layer, *layers])
     found: dict[str, dict[str, Any]] = {}
+    known = all_settings()
     for layer in layers:
-        for key, value in _public(layer.values).items():
+        for key, value in layer.values.items():
+            if key not in known:
+                continue
             found[key] = {
                 "key": key,
                 "shipped": shipped_layer.values.get(key),
-                "value": value,
+                "value": "***" if known[key].secret and value else value,
                 "source": layer.source,
                 "line": layer.lines.get(key),
             }

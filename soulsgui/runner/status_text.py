@@ -284,9 +284,12 @@ def _summed_returns(summary: Mapping[str, Any]) -> list[str]:
     return [f"  {', '.join(parts)}"] if parts else []
 
 
-def table(rows: list[list[str]], heads: Sequence[str]) -> str:
-    """Return rows as aligned columns below their headings; columns without any text are left out."""
-    return "\n".join(_table(rows, heads))
+def table(rows: list[list[str]], heads: Sequence[str], width: int | None = None) -> str:
+    """Return rows as aligned columns below their headings, of at most so many characters a line.
+
+    Columns without any text are left out.
+    """
+    return "\n".join(_table(rows, heads, width))
 
 
 def _table(

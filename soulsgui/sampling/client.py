@@ -71,7 +71,7 @@ class ClientOptions:
 
 
 def within_means(settings: Mapping[str, Any], memory: int, cores: int) -> dict[str, Any]:
-    """Return a server's settings with no more memory (bytes) and environments than a computer can spare."""
+    """Return a server's settings with no more memory, processes and environments than a computer spares."""
     half = memory // 2
     asked = settings["client.max_memory"]
     return dict(settings) | {

@@ -17,6 +17,7 @@ from soulsgui.system.files import (
     make_private,
     no_room,
     no_room_words,
+    others_may_write,
     read_small,
     recover_dir,
     replace,

@@ -42,6 +42,11 @@ def is_private(path: Path, platform: str = sys.platform) -> bool:
     return status.st_mode & 0o077 == 0 and status.st_uid in (os.geteuid(), 0)
 
 
+def others_may_write(path: Path, platform: str = sys.platform) -> bool:
+    """Whether everybody on this computer can put files there; never on Windows (see `make_private`)."""
+    return platform != "win32" and path.stat().st_mode & 0o002 != 0
+
+
 def read_small(path: Path, most_bytes: int = _SMALL) -> bytes:
     """Return the contents of a small file, of which anything may stand in its place.
 

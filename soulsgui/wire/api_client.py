@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Any, BinaryIO, NoReturn
 
 from soulsgui.errors import NotAllowedError, ServerUnreachableError, SoulsGuiError
-from soulsgui.wire.control import PREFIX, ApiError, ControlFile, ErrorCode, Job
+from soulsgui.wire.control import PREFIX, START_ONE, ApiError, ControlFile, ErrorCode, Job
 
 CONTROL_FILE = "control.json"  # name of the `ControlFile` in the folder of a runner
 COMMAND_TIMEOUT_S = 90.0  # longer than the runner takes for its longest command
@@ -125,9 +125,7 @@ class ApiClient:
                 "Look at its log: soulsgui logs runner",
             ) from error
         except (OSError, http.client.HTTPException, ValueError) as error:
-            raise ServerUnreachableError(
-                f"No runner answers at {self._control.url}.", "Start one: soulsgui serve"
-            ) from error
+            raise ServerUnreachableError(f"No runner answers at {self._control.url}.", START_ONE) from error
         finally:
             connection.close()
 

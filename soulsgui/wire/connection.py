@@ -22,6 +22,8 @@ from weakref import WeakSet
 import hiredis
 import redis
 import redis.asyncio
+from redis._parsers import _AsyncHiredisParser, _HiredisParser
+from redis._parsers.hiredis import NOT_ENOUGH_DATA
 from redis.asyncio.retry import Retry as AsyncRetry
 from redis.backoff import NoBackoff
 from redis.connection import PythonRespSerializer
@@ -70,11 +72,59 @@ def _check_compared(connection: object, compared: object) -> None:
         raise WrongServer("its certificate was not compared with the one that was agreed on")
 
 
+LONGEST_ANSWER_BYTES = 2**28
+"""Of weights; a server with the memory limit that is shipped holds none of half of it."""
+
+_ITEM_BYTES = 256  # at most, of one item of an answer as an object here
+
+
+class AnswerTooLong(redis.ConnectionError):
+    """A server answers with more than any honest one does."""
+
+
+class _BoundedReader:
+    """What a parser of redis-py reads with; it takes in no more than the longest answer."""
+
+    def __init__(self, reader: Any) -> None:
+        self._reader = reader
+        self.has_data = reader.has_data
+        self._taken = 0  # of this answer
+
+    def feed(self, data: Any, start: int = 0, length: int | None = None) -> None:
+        """Take bytes in, each line of them as an item: one may begin in these and end in the next."""
+        end = len(data) if length is None else start + length
+        self._taken += end - start + _ITEM_BYTES * (1 + data.count(b"\r\n", start, end))
+        if self._taken > LONGEST_ANSWER_BYTES:
+            raise AnswerTooLong(f"it answers with more than {LONGEST_ANSWER_BYTES >> 20} MiB")
+        self._reader.feed(data, start, end - start)
+
+    def gets(self, *how: bool) -> Any:
+        """Return the answer, once it is whole."""
+        answer = self._reader.gets(*how)
+        if answer is not NOT_ENOUGH_DATA:
+            self._taken = 0
+        return answer
+
+
+class _BoundedParser(_HiredisParser):
+    def on_connect(self, connection: Any, **kwargs: Any) -> None:
+        super().on_connect(connection, **kwargs)  # type: ignore[no-untyped-call]
+        self._reader: Any = _BoundedReader(self._reader)
+
+
+class _AsyncBoundedParser(_AsyncHiredisParser):
+    def on_connect(self, connection: Any) -> None:
+        super().on_connect(connection)  # type: ignore[no-untyped-call]
+        self._reader: Any = _BoundedReader(self._reader)
+
+
 class PinnedConnection(redis.SSLConnection):
     """A connection to the server whose certificate has this pin, and to no other."""
 
     def __init__(self, pin: str, **kwargs: Any) -> None:
-        super().__init__(ssl_cert_reqs="none", ssl_check_hostname=False, **kwargs)
+        super().__init__(
+            ssl_cert_reqs="none", ssl_check_hostname=False, parser_class=_BoundedParser, **kwargs
+        )
         self._pin = pin
         self._compared: ssl.SSLSocket | None = None
 
@@ -100,7 +150,9 @@ class AsyncPinnedConnection(redis.asyncio.SSLConnection):
     """As `PinnedConnection`, for asyncio."""
 
     def __init__(self, pin: str, **kwargs: Any) -> None:
-        super().__init__(ssl_cert_reqs="none", ssl_check_hostname=False, **kwargs)
+        super().__init__(
+            ssl_cert_reqs="none", ssl_check_hostname=False, parser_class=_AsyncBoundedParser, **kwargs
+        )
         self._pin = pin
         self._compared: asyncio.StreamWriter | None = None
         # redis-py would read all authorities of the system for each connection.
@@ -126,8 +178,9 @@ T = TypeVar("T")
 
 LARGE_BYTES = 65536
 
-AWAY = (redis.ConnectionError, redis.TimeoutError, redis.BusyLoadingError, OSError)
-"""Errors that mean "try again": also a wrong password, which a restarted server may mend."""
+AWAY = (redis.ConnectionError, redis.TimeoutError, redis.BusyLoadingError, redis.InvalidResponse, OSError)
+"""Errors that mean "try again": also a wrong password, which a restarted server may mend, and words that no
+server says, of whoever has its place."""
 
 NO_DESCRIPTORS = (errno.EMFILE, errno.ENFILE)
 """Errors that mean "this computer has as many files and connections open as it may have"."""
@@ -365,7 +418,8 @@ class Link:
         if not self.away and shut_out:
             logger.warning("%s %s It is tried again.", server, NOT_LET_IN)
         elif not self.away:
-            logger.warning("%s is away (%s); trying again%s", server, type(error).__name__, self._hint)
+            why = error if isinstance(error, AnswerTooLong) else type(error).__name__
+            logger.warning("%s is away (%s); trying again%s", server, why, self._hint)
         self.away = True
         if not shut_out:
             delay_s = self._backoff.delay_s()

@@ -101,6 +101,16 @@ class Invitation(Message):
         """Return one of its addresses with what is needed to be let in."""
         return Address(host, port, self.secret, self.prefix, user_of(self.client), self.pin)
 
+    def found_at(self, place: str) -> Self:
+        """Return it with another address before those it tells: host and port; without a port the known one.
+
+        Raises:
+            UsageError: It is no place.
+        """
+        host, port = read_place(place, self.addresses[0][1])
+        others = [one for one in self.addresses if one != (host, port)]
+        return self.model_copy(update={"addresses": ((host, port), *others)[:MOST_PLACES]})
+
     def save(self, path: Path) -> None:
         """Write it into a file that only its owner can read.
 

@@ -65,4 +65,4 @@ def test_a_run_is_taken_back_handed_on_as_a_file_and_forked(server: RunningServe
     typed("run", "stop")
     typed("runs", "trash", "copy")
     assert copy not in typed("runs", "list")
-    assert "are free again" in typed("runs", "purge")
+    assert "are free again" in typed("runs", "purge", "--yes")

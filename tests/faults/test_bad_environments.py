@@ -88,7 +88,7 @@ def play(redis_address: Address, tmp_path: Path) -> Iterator[Play]:
 
 
 LIMIT = 400 * 2**20
-HANGS, LEAKS = {"client__hang_seconds": 1.0}, {"client__max_memory": LIMIT}
+HANGS, LEAKS = {"client__hang_seconds": 3.0}, {"client__max_memory": LIMIT}
 SLOW = {"client__min_steps_per_s": 20.0, "client__hang_seconds": 2.0}
 HOOK = {"client__restart_hook": "tests.faults.bad_games:start_the_game"}
 WORKER = {"client__workers": 1}
@@ -99,10 +99,10 @@ CRASHED = 'RuntimeError("the game has crashed")'
     ("game", "changed", "words", "told"),
     [
         ("BadRaises", HOOK, "The environment raised in a step: RuntimeError: the game has crashed", CRASHED),
-        ("BadHangs", HANGS, "The environment hangs: a step takes longer than 1 s.", "time.sleep(100_000)"),
+        ("BadHangs", HANGS, "The environment hangs: a step takes longer than 3 s.", "time.sleep(100_000)"),
         ("BadLeaks", LEAKS, "The environment uses too much memory", "more than the 400 of client.max_memory"),
         ("BadSlow", SLOW, "The environment is too slow", "below the 20 of client.min_steps_per_s"),
-        ("BadHangs", WORKER | HANGS, "a step takes longer than 1 s", "time.sleep(100_000)"),
+        ("BadHangs", WORKER | HANGS, "a step takes longer than 3 s", "time.sleep(100_000)"),
         pytest.param("BadQuits", {}, "SystemExit: 3", "raise SystemExit(3)", marks=pytest.mark.slow),
         pytest.param("BadRaises", WORKER, "the game has crashed", CRASHED, marks=pytest.mark.slow),
         pytest.param("BadLeaks", WORKER | LEAKS, "uses too much memory", "", marks=pytest.mark.slow),

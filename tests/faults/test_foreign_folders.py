@@ -26,11 +26,12 @@ from soulsgui.runner.run.agreed import AgreedRuns, RunNotAgreedError
 from soulsgui.runner.run.library import Library
 from soulsgui.runner.run.record import RunRecord
 from soulsgui.runner.run.start import resumption
-from soulsgui.telemetry.store.schema import StoreError, open_for_reading
+from soulsgui.telemetry.store import query_history
+from soulsgui.telemetry.store.schema import StoreError, open_for_reading, open_for_writing
 from soulsgui.telemetry.store.writer import StoreWriter
 from soulsgui.training.agents import make_agent
 from soulsgui.training.checkpoint import Checkpoint, write_checkpoint
-from soulsgui.wire.control import TRUST_ANY, RunResumeParams
+from soulsgui.wire.control import TRUST_ANY, HistoryQueryParams, RunResumeParams
 from soulsgui.wire.manifest import CONFIG, Manifest
 
 Capture = pytest.CaptureFixture[str]
@@ -255,13 +256,56 @@ def test_versions_that_are_none_hide_no_run(folders: Folders, data: bytes) -> No
     assert Library(folders.runs).versions(theirs) == {}
 
 
-def test_a_store_with_views_of_a_stranger_is_refused(folders: Folders) -> None:
+@pytest.mark.parametrize(
+    ("name", "instead"),
+    [
+        (
+            "episodes",
+            "VIEW {} AS WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT * FROM n",
+        ),
+        ("clients", "TABLE {} (id INTEGER PRIMARY KEY, name TEXT AS (printf('%.*c', 209715200, 'x')))"),
+        ("metrics", "VIRTUAL TABLE {} USING rtree(id, name, other)"),
+        ("episode_entries", "INDEX {} ON episodes (printf('%.*c', row, 'x'))"),
+    ],
+)
+def test_a_store_that_computes_what_is_read_is_refused(folders: Folders, name: str, instead: str) -> None:
     theirs = strangers_run(folders.runs, {}, True)
     StoreWriter(theirs.store).close()
     with closing(sqlite3.connect(theirs.store)) as connection:
-        connection.execute("ALTER TABLE episodes RENAME TO others")
-        endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT * FROM n"
-        connection.execute(f"CREATE VIEW episodes AS {endless}")
+        kind = "INDEX" if "INDEX" in instead else "TABLE"
+        connection.execute(f"DROP {kind} {name}")
+        connection.execute(f"CREATE {instead.format(name)}")
         connection.commit()
-    with pytest.raises(StoreError, match="views or triggers"), open_for_reading(theirs.store):
+    with pytest.raises(StoreError, match="no run writes"), open_for_reading(theirs.store):
         pass
+    with pytest.raises(StoreError, match="no run writes"):
+        open_for_writing(theirs.store)
+
+
+def test_a_store_of_earlier_versions_is_read_with_what_stands_beside(folders: Folders) -> None:
+    theirs = strangers_run(folders.runs, {}, True)
+    StoreWriter(theirs.store).close()
+    with closing(sqlite3.connect(theirs.store)) as connection:
+        connection.executescript("""
+            DROP TABLE resources; DROP TABLE attempts;
+            CREATE TABLE attempts (
+                attempt INTEGER PRIMARY KEY,
+                update_count INTEGER NOT NULL,
+                env_steps INTEGER NOT NULL,
+                episodes INTEGER NOT NULL,
+                model_id INTEGER NOT NULL,
+                time REAL NOT NULL
+            );
+            CREATE TABLE greedy_episodes (client TEXT NOT NULL, cut INTEGER NOT NULL DEFAULT 0);
+        """)
+    assert query_history(theirs.store, HistoryQueryParams()).clients == []
+
+
+def test_no_value_of_a_strangers_store_fills_the_memory(folders: Folders) -> None:
+    theirs = strangers_run(folders.runs, {}, True)
+    StoreWriter(theirs.store).close()
+    with closing(sqlite3.connect(theirs.store)) as connection:
+        connection.execute("INSERT INTO clients VALUES (1, printf('%.*c', 2000000, 'x'))")
+        connection.commit()
+    with pytest.raises(StoreError, match="too big"):
+        query_history(theirs.store, HistoryQueryParams())

@@ -3,6 +3,7 @@ import contextlib
 import importlib.util
 import json
 import os
+import shutil
 import socket
 import sys
 import threading
@@ -418,6 +419,19 @@ async def test_a_run_is_saved_and_rests_while_the_disk_is_nearly_full(
         assert runner.events.newest(1)[0].what.startswith("There is room again")
 
 
+async def test_a_server_that_refuses_a_row_of_what_is_used_is_told_in_a_line(
+    folders: Folders, fake_services: None, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    monkeypatch.setattr(app, "_RESOURCES_LOOK_S", 0.05)
+    monkeypatch.setattr(app, "STREAM_LENGTH", -1)  # no server takes that
+    async with opened(new_runner(folders)) as runner:
+        await begun(runner, overrides={"telemetry.resources_every_s": 0.01})
+        told = ("is not on the curves: ", "resources broke off")
+        await until(lambda: any(words in caplog.text for words in told))
+        assert told[1] not in caplog.text
+
+
 async def test_jobs_are_listed_and_a_checkpoint_is_pinned_thrown_away_and_put_back(runner: Runner) -> None:
     run = await begun(runner)
     await until(lambda: run_is(runner, "running"))
@@ -446,10 +460,16 @@ async def test_jobs_are_listed_and_a_checkpoint_is_pinned_thrown_away_and_put_ba
     await call(runner, "runs.edit", run="latest", name="kept", pin=True)
     assert (await call(runner, "runs.list"))["runs"][0]["pinned"]
     await call(runner, "runs.edit", run="kept", pin=False)
-    await call(runner, "runs.trash", run="kept")
+    assert (await call(runner, "runs.trash", run="kept"))["id"] == run.run_id
     assert runner.status().run.id == ""
     assert (await call(runner, "runs.list", trashed=True))["runs"][0]["name"] == "kept"
-    assert (await call(runner, "runs.restore", run="kept"))["id"] == run.run_id
+    copy = shutil.copytree(runner.bin.runs.root / run.run_id, f"{run.root}-2")
+    with pytest.raises(Refused, match="There is no run"):  # that was it, and no beginning of another
+        await call(runner, "runs.trash", run=run.run_id)
+    assert (await call(runner, "runs.restore", run=run.run_id))["id"] == run.run_id
+    shutil.move(copy, runner.bin.runs.root)
+    with pytest.raises(Refused, match="runs list --trashed"):
+        await call(runner, "runs.purge", run=run.run_id)
 
 
 async def test_what_is_being_purged_is_not_put_back(runner: Runner, monkeypatch: pytest.MonkeyPatch) -> None:

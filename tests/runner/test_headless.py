@@ -347,6 +347,22 @@ def test_a_server_without_standard_streams_serves_and_keeps_their_numbers_free(s
     assert runner.wait(LIMIT_S) == 0
 
 
+@pytest.mark.skipif(os.name == "nt", reason="a profile of Windows is private as it is")
+def test_nobody_else_may_write_in_the_folders_of_a_server_whatever_its_terminal_allows(
+    serving: Serving,
+) -> None:
+    for told in (False, True):
+        runner = serving.start("--idle", within=["sh", "-c", 'umask 0; exec "$@"', "sh"])
+        serving.api(runner).command("server.shutdown")
+        assert ended(runner)[0] == 0
+        assert ("chmod go-w" in serving.stderr) is told
+        made = (serving.folder / "config", serving.folder / "data")
+        assert [oct(path.stat().st_mode & 0o777) for path in made] == ["0o700", "0o707" if told else "0o700"]
+        others = [path for folder in made for path in folder.rglob("*") if path.lstat().st_mode & 0o022]
+        assert [path for path in others if path.is_dir() or path.is_file()] == []
+        made[1].chmod(0o707)
+
+
 def test_a_goal_counts_only_when_it_is_saved() -> None:
     for reached, done in (("env_steps", True), ("mean_return", True), ("stopped", False), ("failed", False)):
         record = RunRecord.model_validate({"id": "r", "reached": reached})

@@ -124,7 +124,7 @@ def test_it_stops_when_its_buffer_is_full(trainer: FreeTrainer, client: PlayingC
     _fill_the_buffer(trainer, client)
     made = client.progress.env_steps
     trainer.wish("pause")
-    assert client.progress.phase == "paused"
+    client.until_phase("paused")
     trainer.grant(None)
     until(lambda: trainer.steps() == made, "all of it is sent")
     trainer.wish("run")
@@ -192,7 +192,7 @@ def test_it_pauses_and_ends_its_episodes_before_it_goes(trainer: FreeTrainer, cl
     trainer.grant(None)
     until(lambda: trainer.steps() > 100, "steps")
     trainer.wish("pause")
-    assert client.progress.phase == "paused"
+    client.until_phase("paused")
     until(lambda: trainer.steps() == client.progress.env_steps, "all of it is sent")
     trainer.publish(2)
     trainer.wish("run")

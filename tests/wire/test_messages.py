@@ -14,7 +14,7 @@ from soulsgui.wire.messages.metrics import (
     read_row,
 )
 from soulsgui.wire.messages.node import NodeState
-from soulsgui.wire.messages.server_config import ServerConfig, contract_hash, state_of
+from soulsgui.wire.messages.server_config import Execution, ServerConfig, contract_hash, state_of
 from soulsgui.wire.messages.session import (
     MAX_HELLO_BYTES,
     Episode,
@@ -163,3 +163,19 @@ def test_an_inference_server_tells_what_half_of_its_batches_and_answers_keep_to(
         figures.took(wait_ms)
     assert figures.words() == "2 clients, batches of 8, answers within 32 ms"
     assert (figures.actions, sum(figures.rows), figures.round_trips[-1]) == (28, 4, 1)
+
+
+def test_what_a_server_wants_to_run_imitates_nothing_and_hides_nothing() -> None:
+    told = Execution(
+        env_id="CartPole-v1 × 4; no wrappers",
+        env_kwargs={"path": " " * 9000},
+        env_wrappers=["FlattenObservation", "a\N{HANGUL FILLER}b", {"its:Own": {}}],
+        restart_hook="its.own:start",
+    )
+    assert told.words() == {
+        "environment": r'"CartPole-v1 \u00d7 4; no wrappers" × 1',
+        "arguments": '{"path": " … (9,000 characters)"}',
+        "wrappers": r'FlattenObservation, "a\u3164b", {"its:Own": {}}',
+        "called when it fails": "its.own:start",
+        "imported": "its, its.own",
+    }

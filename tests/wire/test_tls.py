@@ -1,6 +1,7 @@
 """A stranger who answers in the server's place hears nothing; not even who wanted to come in."""
 
 import asyncio
+import re
 import socket
 import ssl
 import sys
@@ -14,7 +15,9 @@ import redis
 
 from soulsgui.runner.access.certificate import Certificate, ensure_certificate
 from soulsgui.wire.connection import (
+    AWAY,
     Address,
+    AnswerTooLong,
     AsyncPinnedConnection,
     PinnedConnection,
     WrongServer,
@@ -34,8 +37,9 @@ pytestmark = [
 class Stranger:
     """Answers with a certificate, or without any, and writes down what it hears."""
 
-    def __init__(self, certificate: Certificate | None) -> None:
+    def __init__(self, certificate: Certificate | None, answer: bytes = b"", rest: bytes = b"") -> None:
         self.heard = b""
+        self._answer, self._rest = answer, rest
         self._listening = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._listening.getsockname()[1]
         self._context: ssl.SSLContext | None = None
@@ -53,6 +57,18 @@ class Stranger:
                 return
             with self._context.wrap_socket(taken, server_side=True) as wrapped:
                 self.heard = wrapped.recv(65_536)
+                if self._answer:
+                    self._obey(wrapped)
+
+    def _obey(self, wrapped: ssl.SSLSocket) -> None:
+        """Answer PING with more and more, and everything else as expected."""
+        asked = self.heard
+        while asked:
+            if b"PING" in asked:
+                wrapped.sendall(self._answer + self._rest * (2**26 // max(len(self._rest), 1)))
+            else:
+                wrapped.sendall(b"+OK\r\n" * len(re.findall(rb"\*\d+\r\n\$", asked)))
+            asked = wrapped.recv(65_536)
 
     def close(self) -> None:
         self._thread.join(LIMIT_S)
@@ -112,6 +128,53 @@ def test_the_pinned_one_hears_who_wants_to_come_in_and_who_does_not_encrypt_hear
     assert b"s3cret" in pinned.heard
     assert plain.heard.startswith(b"\x16\x03")  # the beginning of a handshake
     assert not any(word in plain.heard for word in (b"s3cret", b"client.pc"))
+
+
+@pytest.mark.parametrize("ask", [ask, ask_async])
+@pytest.mark.parametrize(
+    ("answer", "rest"),
+    [
+        (b"$3221225472\r\n", bytes(4096)),
+        (b"+", bytes(4096)),
+        (b"*1000000\r\n", b":1\r\n" * 512),
+        (b"*1000000\r\n", b"*1000\r\n" + b"*0\r\n" * 1000),
+    ],
+    ids=["one value", "a line", "numbers", "lists in lists"],
+)
+def test_an_answer_that_does_not_end_is_not_taken_into_memory(
+    ask: Ask, answer: bytes, rest: bytes, certificate: Certificate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("soulsgui.wire.connection.LONGEST_ANSWER_BYTES", 2**20)
+    stranger = Stranger(certificate, answer, rest)
+    with pytest.raises(AnswerTooLong, match="more than 1 MiB"):
+        ask(stranger.port, certificate.pin)
+    stranger.close()
+
+
+@pytest.mark.parametrize("answer", [b"?what\r\n", b"*1\r\n" * 1000], ids=["no kind of answer", "too deep"])
+def test_who_says_what_no_server_says_is_taken_for_one_that_is_away(
+    answer: bytes, certificate: Certificate
+) -> None:
+    stranger = Stranger(certificate, answer)
+    with pytest.raises(AWAY):
+        ask(stranger.port, certificate.pin)
+    stranger.close()
+
+
+def test_answers_are_bounded_each_by_itself(
+    certificate: Certificate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("soulsgui.wire.connection.LONGEST_ANSWER_BYTES", 2**20)
+    server = Stranger(certificate, b"$600000\r\n" + bytes(600_000) + b"\r\n")
+    address = Address("127.0.0.1", server.port, pin=certificate.pin)
+
+    async def ping() -> None:
+        async with connect_async(address, timeout_s=LIMIT_S) as connection:
+            for _ in range(4):
+                assert len(await connection.execute_command("ECHO", "PING")) == 600_000
+
+    asyncio.run(ping())
+    server.close()
 
 
 def test_a_pin_is_the_hash_of_the_certificate() -> None:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QSize, Qt, QTimer, Signal
-from PySide6.QtGui import QPaintEvent
+from PySide6.QtGui import QFocusEvent, QPaintEvent
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from soulsgui.gui.widgets.labels import Label
@@ -58,6 +58,12 @@ class PlotHost(QWidget):
             self._asked = True
             QTimer.singleShot(0, self, self.load)
 
+    def focusInEvent(self, event: QFocusEvent) -> None:
+        """Hand the keyboard on to the plot; as its focus proxy it would lead Tab round in a circle."""
+        super().focusInEvent(event)
+        if self.plot is not None:
+            self.plot.setFocus(event.reason())
+
     def load(self) -> None:
         """Make the plot at once."""
         if self.plot is not None:
@@ -67,7 +73,8 @@ class PlotHost(QWidget):
         from soulsgui.gui.plotting.plot import Plot
 
         self.plot = Plot(self, self._x_title)
-        self.setFocusProxy(self.plot)
+        if self.hasFocus():
+            self.plot.setFocus()
         self._loading.deleteLater()
         self._column.replaceWidget(self._loading, self.plot)
         self.ready.emit(self.plot)

@@ -97,7 +97,8 @@ def row_look(run: RunSummary) -> Look:
     if not isinstance(run, GroupRow):
         return run_look(run.state)
     icon = "arrow-down" if run.open else "arrow-right"
-    word = f"{run.total} runs" if run.over == run.total else f"{run.over} of {run.total} over"
+    all_over = text.plural(run.total, "{n} run", "{n} runs")
+    word = all_over if run.over == run.total else f"{run.over} of {run.total} over"
     return Look(icon, Tone.TEXT, word, run_look(run.state).rank)
 
 

@@ -63,8 +63,8 @@ async def _show_run(runner: "Runner", params: control.RunParams) -> control.RunD
         run=await _told(runner, run),
         settings=public_values(settings),
         versions=runner.library.versions(run),
-        checkpoints=with_evaluations(run, checkpoints),
-        evaluations=kept_evaluations(run),
+        checkpoints=await asyncio.to_thread(with_evaluations, run, checkpoints),
+        evaluations=await asyncio.to_thread(kept_evaluations, run),
     )
 
 
@@ -89,13 +89,15 @@ async def _edit_run(runner: "Runner", params: control.RunsEditParams) -> control
     return await _told(runner, run)
 
 
-async def _trash_run(runner: "Runner", params: control.RunParams) -> None:
+async def _trash_run(runner: "Runner", params: control.WholeRunParams) -> control.RunSummary:
     async with runner.bin.changing:
-        run = runner.library.find(params.run)
+        run = runner.library.find(params.run, whole=True)
+        told = await _told(runner, run)
         if runner.run_manager.run == run:
             raise Refused(ErrorCode.NOT_NOW, f"Run {run.run_id} goes on.", "Stop it first: soulsgui run stop")
         runner.bin.throw_run(run)  # in no thread: nobody goes on with it meanwhile
     runner.run_manager.forget(run)
+    return told
 
 
 async def _restore_run(runner: "Runner", params: control.RunParams) -> control.RunSummary:

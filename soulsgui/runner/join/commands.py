@@ -16,8 +16,8 @@ from soulsgui.runner.refusal import Refused
 from soulsgui.runner.run.history import log_lines
 from soulsgui.wire import control
 from soulsgui.wire.control import ErrorCode
-from soulsgui.wire.control.states import CLIENT
-from soulsgui.wire.invitation import MOST_PLACES, Invitation, read_place
+from soulsgui.wire.control.states import CLIENT, Situation, situation
+from soulsgui.wire.invitation import Invitation
 
 if TYPE_CHECKING:
     from soulsgui.runner.join.app import ClientRunner
@@ -114,7 +114,9 @@ async def _join(runner: "ClientRunner", params: control.JoinParams) -> control.J
     if params.always is not None:
         await asyncio.to_thread(runner.saved.agree, invitation, params.digest, params.always)
     runner.player.kept.end()
-    await runner.play_for(invitation, begin=True)
+    plays = situation(runner.status()) in (Situation.PLAYING, Situation.BETWEEN_ROUNDS)
+    if not plays or invitation != runner.invitation:
+        await runner.play_for(invitation, begin=True)
     return control.JoinedServer(server_id=invitation.server_id)
 
 
@@ -150,12 +152,11 @@ async def _test(runner: "ClientRunner", _params: control.Empty) -> control.Serve
 
 async def _change_address(runner: "ClientRunner", params: control.ServerPlaceParams) -> control.AddressChange:
     invitation = await _saved(runner, params.server_id)
-    host, port = read_place(params.place, invitation.addresses[0][1])
+    moved = invitation.found_at(params.place)
+    host, port = moved.addresses[0]
     change = await asyncio.to_thread(examined_place, invitation, host, port)
     if not change.taken and (change.final or not params.confirmed):
         return change
-    others = [place for place in invitation.addresses if place != (host, port)]
-    moved = invitation.model_copy(update={"addresses": ((host, port), *others)[:MOST_PLACES]})
     await asyncio.to_thread(runner.saved.keep, moved)
     chosen = await asyncio.to_thread(runner.saved.chosen)
     if chosen is not None and chosen.server_id == moved.server_id:

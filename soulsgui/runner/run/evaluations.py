@@ -59,7 +59,7 @@ async def evaluate(
             f"See which there are: soulsgui checkpoints list {run.run_id}",
         )
     if not (params.overrides or params.frames):
-        keep_evaluation(run, found, played)
+        await asyncio.to_thread(keep_evaluation, run, found, played)
     return found
 
 

@@ -114,20 +114,27 @@ class Library:
             self._numbers[run.run_id] = record.number
         return self._numbers[run.run_id]
 
-    def find(self, run_id: str) -> RunFolder:
-        """Return a run by its id, by a beginning of it or a name that fits no other, or `latest`."""
+    def find(self, run_id: str, whole: bool = False, listed: str = "soulsgui runs list") -> RunFolder:
+        """Return a run by its id, by a beginning of it or a name that fits no other, or `latest`.
+
+        No beginning will do for a `whole` id: the run that was meant may be gone, and `A` begins `A-2`.
+        """
         runs = self.folders()
         if run_id == LATEST and runs:
             return runs[0]
-        exact = [run for run in runs if run.run_id == run_id]
-        alike = exact or [run for run in runs if run_id and run.run_id.startswith(run_id)]
-        alike = alike or [run for run in runs if run_id and self.record(run).name == run_id]
+        fits: tuple[Callable[[RunFolder], bool], ...] = (
+            lambda run: run.run_id == run_id,
+            lambda run: not whole and run.run_id.startswith(run_id),
+            lambda run: run_id in (run.run_id[_STAMP_LENGTH + 1 :], self.record(run).name),
+        )
+        alike = next((some for fit in fits if (some := [run for run in runs if run_id and fit(run)])), [])
         if len(alike) == 1:
             return alike[0]
-        reason = f"{run_id!r} fits several runs." if alike else f"There is no run {run_id!r}."
+        several = ", ".join(run.run_id for run in alike[:_NAMED])
+        reason = f"{run_id!r} fits several runs: {several}." if alike else f"There is no run {run_id!r}."
         if run_id == LATEST:
             reason = "There is no run yet."
-        remedy = "See which there are: soulsgui runs list"
+        remedy = f"See which there are: {listed}"
         if "/" in run_id:
             remedy += ". To go on from one of its checkpoints: soulsgui run resume RUN --checkpoint KIND/NAME"
         raise Refused(ErrorCode.NOT_FOUND, reason, remedy)

@@ -53,7 +53,7 @@ def report(
         "Updates": f"{record.updates:,}",
         "Episodes": f"{record.episodes:,}",
         "Attempts": record.attempt,
-        "Best mean return": "" if best is None else return_words(best),
+        "Mean return of the best model": "" if best is None else return_words(best),
         "Begun": _moment(record.created),
         "Duration": duration_words(record.seconds),
     }

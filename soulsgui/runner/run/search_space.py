@@ -60,7 +60,8 @@ def search_space(told: Mapping[str, Any], base: Settings) -> dict[str, Dimension
         try:
             found[key] = _dimension(key, asked)
         except ValueError as error:
-            problems.append(Problem(_SOURCE, None, key, asked, f"{error}.", nearest(key, all_settings())))
+            near = "" if key in all_settings() else nearest(key, all_settings())
+            problems.append(Problem(_SOURCE, None, key, asked, f"{error}.", near))
     for key, dimension in found.items():
         for value in dimension.ends:
             try:

@@ -30,7 +30,14 @@ from soulsgui.runner.run.queue import QueueEntry
 from soulsgui.runner.run.record import CHECKING, END_WORDS, RunRecord
 from soulsgui.runner.services.asked import AskedProcess, asked_process
 from soulsgui.system import atomic_write, read_small
-from soulsgui.wire.control import TRUST_ANY, ErrorCode, RunResumeParams, RunStartParams, RunSummary
+from soulsgui.wire.control import (
+    TRUST_ANY,
+    ErrorCode,
+    RunResumeParams,
+    RunStartParams,
+    RunSummary,
+    ServerSetParams,
+)
 from soulsgui.wire.manifest import CONFIG, read_manifest, verify
 
 logger = logging.getLogger(__name__)
@@ -272,6 +279,13 @@ def of_the_runner(overrides: Layer) -> tuple[Layer, dict[str, Any]]:
     return Layer(overrides.source, runners, problems=overrides.problems), runs
 
 
+def while_it_runs(keys: Sequence[str]) -> str:
+    """Say, behind a sentence, how settings of the server are changed while it runs; empty: not at all."""
+    names = [key.removeprefix("redis.") for key in keys if key.startswith("redis.")]
+    options = " ".join(f"--{name} ..." for name in names if name in ServerSetParams.model_fields)
+    return f"; while it runs: soulsgui server set {options}" if options else ""
+
+
 def _with_values(run: RunFolder, before: Settings, params: RunResumeParams) -> Settings:
     if not params.overrides:
         return before
@@ -281,7 +295,7 @@ def _with_values(run: RunFolder, before: Settings, params: RunResumeParams) -> S
     if servers:
         raise UsageError(
             f"{', '.join(servers)}: set for the server, not for a run.",
-            "Set it when the server starts: soulsgui serve --set KEY=VALUE",
+            f"Set it when the server starts: soulsgui serve --set {servers[0]}=VALUE{while_it_runs(servers)}",
         )
     changes = changed(before, settings)
     effects = {change.key: known[change.key].effect for change in changes}

@@ -11,13 +11,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from soulsgui.config.paths import RunFolder
-from soulsgui.errors import UsageError
+from soulsgui.errors import NoCheckpointError, UsageError
 from soulsgui.runner.refusal import Refused
 from soulsgui.runner.run.library import Library, tree_bytes
 from soulsgui.system import replace
 from soulsgui.wire.control import CheckpointInfo, ErrorCode
 
 _ROTATED = ("current", "previous", "best")
+_LISTED = "soulsgui runs list --trashed"
 
 
 class Bin:
@@ -48,7 +49,7 @@ class Bin:
 
     def restore_run(self, run_id: str) -> RunFolder:
         """Put a run back."""
-        thrown = self.runs.find(run_id)
+        thrown = self.runs.find(run_id, listed=_LISTED)
         back = RunFolder(self._library.root / thrown.run_id)
         _move(thrown.root, back.root)
         return back
@@ -65,19 +66,29 @@ class Bin:
 
     def restore_checkpoint(self, run: RunFolder, path: str) -> str:
         """Put a checkpoint back; return its path below the run's folder."""
-        info = self._library.checkpoints.get(self.checkpoints_of(run), path)
+        info = self._thrown(run, path)
         _move(Path(info.path), run.root / info.id)
         return info.id
 
     def purge_runs(self, run_id: str) -> int:
         """Remove a run of the bin for good, or with an empty id all; return how many bytes that frees."""
-        return self._remove([self.runs.find(run_id).root] if run_id else [*self.runs.root.glob("*")])
+        if run_id:
+            return self._remove([self.runs.find(run_id, True, _LISTED).root])
+        return self._remove([*self.runs.root.glob("*")])
 
     def purge_checkpoints(self, run: RunFolder, path: str) -> int:
         """Remove a checkpoint of a run from the bin for good, or with an empty path all; as `purge_runs`."""
         thrown = self.checkpoints_of(run)
-        found = [Path(self._library.checkpoints.get(thrown, path).path)] if path else [thrown.root]
+        found = [Path(self._thrown(run, path).path)] if path else [thrown.root]
         return self._remove([one for one in found if one.exists()])
+
+    def _thrown(self, run: RunFolder, path: str) -> CheckpointInfo:
+        try:
+            return self._library.checkpoints.get(self.checkpoints_of(run), path)
+        except NoCheckpointError as error:
+            listed = f"soulsgui checkpoints list {run.run_id} --trashed"
+            what = f"The bin of run {run.run_id} has no checkpoint {path!r}."
+            raise NoCheckpointError(what, f"See which there are: {listed}") from error
 
     def _remove(self, folders: Sequence[Path]) -> int:
         size = sum(map(tree_bytes, folders))

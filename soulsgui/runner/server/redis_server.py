@@ -300,7 +300,7 @@ def _health_of(client: redis.Redis) -> Health:
         return Health(ready=False, error=f"it does not know our password ({error})")
     except redis.BusyLoadingError:
         return Health(ready=False, tick=time.monotonic_ns(), phase="loading", detail="loading its data")
-    except (*AWAY, redis.InvalidResponse) as error:  # what listens there may be no Redis
+    except AWAY as error:
         crowded = _crowded(error)
         if crowded:
             # It lives: ending it would help nobody but who crowds it.

@@ -33,7 +33,7 @@ from soulsgui.wire.control import History, HistoryQueryParams
 from soulsgui.wire.messages.metrics import EVALUATION_PREFIX, RESOURCE_PREFIX
 
 _AXES = {"episode": "episode", "env_step": "env_steps", "time": "time"}
-_MOST_CLIENTS = 100
+_MOST_CLIENTS, _MOST_METRICS = 100, 1000
 
 _MOST_READ = 1 << 14  # rows that are read one by one; of more, blocks are, and of so many blocks larger ones
 
@@ -93,7 +93,7 @@ def query_history(path: Path, params: HistoryQueryParams) -> History:
         starts = attempt_starts(db)
         limits = Limits(starts)
         others = [*evaluation_metrics(db), *resources.resource_metrics(db)]
-        metrics = [name for (name,) in db.execute("SELECT name FROM metrics ORDER BY name")]
+        names = db.execute("SELECT name FROM metrics ORDER BY name LIMIT ?", (_MOST_METRICS,))
         return as_history(
             found,
             **about,
@@ -108,7 +108,9 @@ def query_history(path: Path, params: HistoryQueryParams) -> History:
             last_row=last_row,
             last_update=last or (0, 0),
             attempts=starts,
-            metrics=list(dict.fromkeys([*EPISODE_METRICS, *configured, *metrics, *others])),
+            metrics=list(
+                dict.fromkeys([*EPISODE_METRICS, *configured, *(name for (name,) in names), *others])
+            ),
             of_episodes=of_episodes,
         )
 

@@ -1,10 +1,12 @@
 """Tables of the store, its rows summed up in blocks, and opening it to write or to read only."""
 
+import functools
 import logging
+import re
 import sqlite3
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from itertools import pairwise
 from pathlib import Path
 
@@ -59,8 +61,13 @@ CREATE TABLE places (attempt INTEGER PRIMARY KEY, env_steps INTEGER NOT NULL, ep
 CREATE TABLE state (key TEXT PRIMARY KEY, value TEXT NOT NULL);
 """
 
+# What stores of earlier versions have in its place.
+_EARLIER_ATTEMPTS = f"CREATE TABLE attempts ({evaluations.PLACE.replace('NOT NULL', 'PRIMARY KEY', 1)})"
+
 _BUSY_S = 5.0
-_LONGEST_READ_S = 60.0  # a stranger may have written it
+# A stranger may have written it.
+_LONGEST_READ_S = 60.0
+_LONGEST_VALUE_BYTES = 2**20
 _OPERATIONS_BETWEEN_LOOKS = 1_000_000
 
 
@@ -113,8 +120,8 @@ def open_for_writing(path: Path) -> sqlite3.Connection:
             raise _newer(path, version)
         # Whole or not at all: somebody may read between two statements.
         tables = f"{_TABLES} PRAGMA user_version = {FORMAT};" if version == 0 else ""
-        later = _BLOCK_TABLES + evaluations.TABLES + VALUE_TABLES + resources.TABLES
-        connection.executescript(f"BEGIN IMMEDIATE; {tables} {later} COMMIT;")
+        connection.executescript(f"BEGIN IMMEDIATE; {tables} {_later_tables()} COMMIT;")
+        _refuse_other_tables(connection)
     except sqlite3.DatabaseError as error:
         connection.close()
         if is_damage(error):
@@ -141,14 +148,11 @@ def open_for_reading(path: Path) -> Iterator[sqlite3.Connection | None]:
     connection = None
     try:
         connection = _connect_read_only(path)
-        until = time.monotonic() + _LONGEST_READ_S
-        connection.set_progress_handler(lambda: time.monotonic() > until, _OPERATIONS_BETWEEN_LOOKS)
         connection.execute("BEGIN")
         version = _version(connection)
         if version not in (0, FORMAT):
             raise _newer(path, version)
-        if connection.execute("SELECT 1 FROM sqlite_master WHERE type IN ('view', 'trigger')").fetchone():
-            raise sqlite3.DatabaseError("it holds views or triggers, which no run writes")
+        _refuse_other_tables(connection)
         yield connection if version else None
     except sqlite3.DatabaseError as error:
         raise StoreError(f"{path} can't be read: {error}.", "Its run can still be resumed.") from error
@@ -158,8 +162,16 @@ def open_for_reading(path: Path) -> Iterator[sqlite3.Connection | None]:
 
 
 def _connect_read_only(path: Path) -> sqlite3.Connection:
-    uri = path.absolute().as_uri()
-    connection = sqlite3.connect(f"{uri}?mode=ro", uri=True, timeout=_BUSY_S, isolation_level=None)
+    until = time.monotonic() + _LONGEST_READ_S
+
+    def connect(how: str) -> sqlite3.Connection:
+        uri = f"{path.absolute().as_uri()}?{how}"
+        connection = sqlite3.connect(uri, uri=True, timeout=_BUSY_S, isolation_level=None)
+        connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST_VALUE_BYTES)
+        connection.set_progress_handler(lambda: time.monotonic() > until, _OPERATIONS_BETWEEN_LOOKS)
+        return connection
+
+    connection = connect("mode=ro")
     try:
         _version(connection)
     except sqlite3.OperationalError:
@@ -167,7 +179,7 @@ def _connect_read_only(path: Path) -> sqlite3.Connection:
         connection.close()
         if path.with_name(f"{path.name}-wal").exists():
             raise
-        return sqlite3.connect(f"{uri}?immutable=1", uri=True, isolation_level=None)
+        return connect("immutable=1")
     except sqlite3.DatabaseError:
         connection.close()
         raise
@@ -177,6 +189,40 @@ def _connect_read_only(path: Path) -> sqlite3.Connection:
 def _version(connection: sqlite3.Connection) -> int:
     version: int = connection.execute("PRAGMA user_version").fetchone()[0]
     return version
+
+
+def _later_tables() -> str:
+    return _BLOCK_TABLES + evaluations.TABLES + VALUE_TABLES + resources.TABLES
+
+
+def _statements(connection: sqlite3.Connection) -> list[str]:
+    # The names and kinds that stand beside them are their writer's word alone.
+    found = connection.execute("SELECT CAST(sql AS TEXT) FROM sqlite_master WHERE sql NOT NULL")
+    return [sql for (sql,) in found]
+
+
+def _without_blanks(sql: str) -> str:
+    return "".join(sql.split())
+
+
+@functools.cache
+def _own_statements() -> list[str]:
+    with closing(sqlite3.connect(":memory:")) as db:
+        db.executescript(_TABLES + _later_tables())
+        return [_without_blanks(sql) for sql in (*_statements(db), _EARLIER_ATTEMPTS)]
+
+
+def _refuse_other_tables(connection: sqlite3.Connection) -> None:
+    """Raise unless the tables are ours, but for what nothing reads: tables of other names.
+
+    A view, a trigger or a column that is computed might take any time and memory.
+    """
+    own = _own_statements()
+    for sql in _statements(connection):
+        table = re.match(r"CREATE TABLE [a-z_]+ ?\(", sql)
+        is_other = table and not any(one.startswith(_without_blanks(table[0])) for one in own)
+        if not is_other and _without_blanks(sql) not in own:
+            raise sqlite3.DatabaseError("it holds tables, views or triggers that no run writes")
 
 
 def _newer(path: Path, version: int) -> StoreError:

@@ -231,6 +231,12 @@ class OneRunParams(Params):
     run: Annotated[str, Typed("RUN")] = Field(description="id of the run, or how it begins")
 
 
+class WholeRunParams(Params):
+    """Which run: no beginning will do."""
+
+    run: Annotated[str, Typed("RUN")] = Field(description="id of the run, or its name")
+
+
 class RunsListParams(Params):
     """Which runs."""
 
@@ -263,7 +269,7 @@ class RunsPurgeParams(Params):
     """Which run of the bin."""
 
     run: Annotated[str, Typed("RUN", default="all that are in the bin")] = optional(
-        "id of the run, or how it begins; empty for all", ""
+        "id of the run, or its name; empty for all", ""
     )
 
 
@@ -790,7 +796,9 @@ COMMANDS: dict[str, Command] = {
             typed="runs edit",
             examples=("runs edit 2026-11-20_10-00-00 --name first --pin yes",),
         ),
-        Command("runs.trash", OneRunParams, "throw a run into the bin", typed="runs trash"),
+        Command(
+            "runs.trash", WholeRunParams, "throw a run into the bin", results.RunSummary, typed="runs trash"
+        ),
         Command(
             "runs.restore",
             OneRunParams,

@@ -353,6 +353,9 @@ API_OLDEST = 1
 PREFIX = "/v1"
 
 
+START_ONE = "Start one: soulsgui serve (a new run begins, too; with --idle none does)"
+
+
 class ControlFile(Message):
     """`control.json`: how to reach the runner of this data folder. Its file is private.
 
@@ -386,7 +389,7 @@ class ControlFile(Message):
             missing = isinstance(error, FileNotFoundError | NotADirectoryError)
             why = "is missing" if missing else f"can't be read: {error.strerror or error}"
             raise ServerUnreachableError(
-                f"No runner runs for this data folder ({path} {why}).", "Start one: soulsgui serve"
+                f"No runner runs for this data folder ({path} {why}).", START_ONE
             ) from error
         if found is None:
             raise ServerUnreachableError(

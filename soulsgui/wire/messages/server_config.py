@@ -2,12 +2,12 @@
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pydantic import Field
 
-from soulsgui.errors import printable
 from soulsgui.wire.keys import PROTOCOL
 from soulsgui.wire.messages.base import Message
 
@@ -82,6 +82,18 @@ LONGEST_EXECUTION = 2**14  # characters of JSON
 TOO_LONG = f"What the server wants to run takes more than {LONGEST_EXECUTION:,} characters to tell."
 
 
+_PLAIN = re.compile(r"[A-Za-z0-9_.:/-]*")
+_REPEATED = re.compile(r"(.)\1{19,}")
+
+
+def _named(value: Any) -> str:
+    return value if isinstance(value, str) and _PLAIN.fullmatch(value) else json.dumps(value)
+
+
+def _counted(run: re.Match[str]) -> str:
+    return f"{run[1]}… ({len(run[0]):,} characters)"
+
+
 class Execution(Message):
     """What a run has its clients import, make and call; the owner of each agrees to all of it, by its digest.
 
@@ -135,19 +147,21 @@ class Execution(Message):
         return len(self.to_json()) > LONGEST_EXECUTION
 
     def words(self) -> dict[str, str]:
-        """Return it for its owner to read, whole: what is executed, by what it is."""
+        """Return it for its owner to read, whole: what is executed, by what it is.
+
+        What is no plain name stands in quotation marks, with everything but ASCII escaped: it imitates no
+        words of ours. What repeats itself pushes nothing out of sight: it is counted.
+        """
         told = {
-            "environment": f"{self.env_id} × {self.num_envs}",
+            "environment": f"{_named(self.env_id)} × {self.num_envs}",
             "processes for that": str(self.workers) if self.workers else "",
             "arguments": json.dumps(self.env_kwargs) if self.env_kwargs else "",
-            "wrappers": ", ".join(
-                one if isinstance(one, str) else json.dumps(one) for one in self.env_wrappers
-            ),
-            "called when it fails": self.restart_hook,
-            "network": self.network,
-            "imported": ", ".join(sorted({name.rpartition(":")[0] for name in self.names})),
+            "wrappers": ", ".join(map(_named, self.env_wrappers)),
+            "called when it fails": _named(self.restart_hook),
+            "network": _named(self.network),
+            "imported": ", ".join(sorted({_named(name.rpartition(":")[0]) for name in self.names})),
         }
-        return {title: printable(value, most=None) for title, value in told.items() if value}
+        return {title: _REPEATED.sub(_counted, value) for title, value in told.items() if value}
 
     @property
     def sentence(self) -> str:

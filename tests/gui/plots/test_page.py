@@ -345,9 +345,13 @@ def test_an_experiment_is_drawn_as_the_mean_of_its_runs_that_are_over(
         lambda: [one.name for one in plot(page).curves] == ["wide (mean, lowest and highest of 2)"]
     )
     assert not [sent for sent in feed.sent if "experiment" in str(sent.params.get("run"))]
-    exported = list(csv.DictReader(io.StringIO(page.values_in_view())))
-    assert {row["run"] for row in exported} == {"experiment/2026_10_wide"}
-    assert all(row["mean"] and row["low"] and row["high"] and not row["value"] for row in exported)
+
+    def exported() -> list[dict[str, str]]:
+        return list(csv.DictReader(io.StringIO(page.values_in_view())))
+
+    qtbot.waitUntil(lambda: exported() != [])  # once it is drawn
+    assert {row["run"] for row in exported()} == {"experiment/2026_10_wide"}
+    assert all(row["mean"] and row["low"] and row["high"] and not row["value"] for row in exported())
 
     tick(page.runs, OLDER)
     assert len(plot(page).curves) == 2

@@ -83,6 +83,8 @@ async def test_who_joins_plays_under_its_invitation_goes_over_to_another_server_
     assert idle.status().server.name == "atelier"
     identity = process_identity(service(idle).pid or 0)
     assert NAME in identity["cmdline"]
+    await call(idle, "servers.join", invitation=invitation.link)
+    assert process_identity(service(idle).pid or 0) == identity, "it plays already"
     listed = await call(idle, "servers.list")
     assert (listed["chosen"], [one["client"] for one in listed["servers"]]) == ("server-1", [NAME])
     assert SavedInvitations(folders).chosen() == invitation

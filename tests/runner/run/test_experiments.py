@@ -26,7 +26,8 @@ def put(library: Library, experiment: str, scores: list[float | None], **more: A
     for seed, score in enumerate(scores, start=1):
         run = library.create(f"{experiment} {seed}", 0.0)
         told: dict[str, Any] = {"env_id": "CartPole-v1", "algorithm": "ppo", "state": "finished"}
-        told |= {"reached": "env_steps", "seed": seed, "number": library.next_number(), "created": 1.0}
+        number = library.next_number()
+        told |= {"reached": "env_steps", "seed": seed, "number": number, "created": number}
         told |= {"experiment": experiment, "mean_return": score, "evaluation_return": score and -score} | more
         library.write_settings(run, Settings())
         library.write_record(run, RunRecord(id=run.run_id, **told))
@@ -66,6 +67,15 @@ def test_statistics_are_of_the_runs_that_are_over_and_have_a_score(library: Libr
     for name, said in (("2026", "fits several"), ("", "no experiment"), ("ppoo", "no experiment")):
         with pytest.raises(Refused, match=said):
             find([second, first], name)
+
+
+def test_a_copy_that_was_imported_counts_once(library: Library) -> None:
+    original = library.folders()[-2]
+    copy = library.create("copy", 0.0)
+    told = library.record(original).model_copy(update={"number": library.next_number()})
+    library.write_record(copy, told)
+    first, *_ = experiments(library.summaries(None), [])
+    assert (first.id, first.scored, original.run_id in [run.id for run in first.runs]) == (A, 4, True)
 
 
 def test_only_what_can_be_compared_is(library: Library) -> None:
@@ -122,5 +132,6 @@ def test_experiments_are_read_without_a_runner_in_words_as_json_and_as_csv(
         "99.0",
     ]
     assert "no run that is over and has a curve" in terminal.err("experiments show --figure x.png", code=2)
-    assert "at least two" in terminal.err("experiments compare ppo", code=2)
+    for words in ("ppo", "ppo ppo"):
+        assert "at least two" in terminal.err(f"experiments compare {words}", code=2)
     assert json.loads(terminal.out("experiments list --json"))[1]["id"] == A

@@ -69,6 +69,12 @@ def test_runs_are_found_by_id_by_beginning_by_name_and_as_latest(library: Librar
     for wrong in ("", "2099", "../runs"):
         with pytest.raises(Refused, match="no run"):
             library.find(wrong)
+    seed = record(library, "old seed 1", 4_000_000.0)
+    assert library.find("old-seed-1").run_id == library.find(seed.id, whole=True).run_id == seed.id
+    with pytest.raises(Refused, match=f"several runs: {seed.id}, "):
+        library.find("19")
+    with pytest.raises(Refused, match="no run"):
+        library.find(seed.id[:-2], whole=True)
 
 
 def test_run_is_shown_as_its_runner_knows_it_or_as_cut_off_or_damaged(library: Library) -> None:

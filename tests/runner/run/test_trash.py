@@ -77,7 +77,7 @@ def test_another_run_of_the_same_id_has_nothing_of_one_that_was_thrown_away(
     assert other == run
     library.write_record(other, RunRecord(id=other.run_id, created=2.0, state="stopped", number=8))
     assert library.checkpoints.list(thrown.checkpoints_of(other)) == []
-    with pytest.raises(SoulsGuiError, match=f"Run {run.run_id} has no checkpoint"):
+    with pytest.raises(SoulsGuiError, match=f"The bin of run {run.run_id} has no checkpoint"):
         thrown.restore_checkpoint(other, "history/7")
     assert library.next_number() == 9
     save(other.history / "8", other, "history", 80)
