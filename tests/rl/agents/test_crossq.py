@@ -79,7 +79,7 @@ def test_two_updates_are_those_of_the_paper_written_out() -> None:
             fresh, log_prob = drawn(said(theirs.actor, obs, learns=True), noise[1])
             worth = torch.cat([said(critic, torch.cat((obs, fresh), 1)) for critic in theirs.critics], 1)
             of_actor = (alpha * log_prob - worth.amin(1)).mean()
-            of_alpha = -(theirs.log_temperature.exp() * (log_prob.detach() - 2)).mean()
+            of_alpha = -(theirs.log_temperature * (log_prob.detach() - 2)).mean()
             (of_actor + of_alpha).backward(inputs=others)  # type: ignore[no-untyped-call]
             of_others.step()
         of_critics.step()
