@@ -123,8 +123,9 @@ def default_tasks() -> Iterable[Task]:
         "sac": _CONTINUOUS,
         "td3": _CONTINUOUS,
         "tqc": _CONTINUOUS,
+        "crossq": _CONTINUOUS,
     }.items():
-        relative = algorithm in ("td3", "tqc")
+        relative = algorithm in ("td3", "tqc", "crossq")
         chosen = (("algorithm", "sac"), ("sac.agent", algorithm)) if relative else (("algorithm", algorithm),)
         for name, env_id in games.items():
             values = (*chosen, ("env.id", env_id))

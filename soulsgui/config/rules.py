@@ -60,12 +60,18 @@ def _algorithms(settings: Settings) -> Broken:
 
 
 def _agents(settings: Settings) -> Broken:
-    """What the agents of the DQN family ask for."""
+    """What the agents of a family ask for."""
     dqn = settings.dqn
     if not dqn.value_min < dqn.value_max:
         yield "dqn.value_max", "should be more than dqn.value_min."
     if settings.agent == "iqn" and not settings.network.hidden_sizes:
         yield "network.hidden_sizes", "needs at least one layer for dqn.agent iqn."
+    if settings.agent == "crossq":
+        if settings.learner.processes > 1:
+            told = "should be 1 for sac.agent crossq, whose networks are normalised by a whole batch."
+            yield "learner.processes", told
+        if settings.sac.batch_size < 2:
+            yield "sac.batch_size", "should be at least 2 for sac.agent crossq: one sample has no deviation."
     if settings.agent != "r2d2":
         return
     if settings.network.recurrent == "none":

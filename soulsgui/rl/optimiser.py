@@ -25,7 +25,8 @@ class FlatParameters:
     def __init__(self, networks: Sequence[nn.Module]) -> None:
         # Each once, also what networks have in common.
         parameters = list(dict.fromkeys(one for network in networks for one in network.parameters()))
-        self.parameter = nn.Parameter(torch.cat([p.detach().reshape(-1) for p in parameters]))
+        flat = [p.detach().reshape(-1) for p in parameters]
+        self.parameter = nn.Parameter(torch.cat(flat or [torch.zeros(0)]))
         self.gradient = torch.zeros_like(self.parameter.data)
         self.parameter.grad = self.gradient
         self.changes = 0

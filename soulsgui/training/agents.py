@@ -8,6 +8,7 @@ import torch
 from soulsgui.config.schema import Settings
 from soulsgui.environments.spaces import SpacesSpec
 from soulsgui.errors import HardwareError
+from soulsgui.rl.agents.crossq import CrossQAgent
 from soulsgui.rl.agents.dqn import DQNAgent, R2D2Agent
 from soulsgui.rl.agents.ppo import PPOAgent, RecurrentPPOAgent
 from soulsgui.rl.agents.sac import SACAgent
@@ -22,7 +23,7 @@ def make_agent(algorithm: str, settings: Settings, spaces: SpacesSpec, device: s
     kinds: dict[str, Callable[..., Any]] = {
         "ppo": RecurrentPPOAgent if recurrent else PPOAgent,
         "dqn": R2D2Agent if DQNParts.of(settings.dqn).kind == "recurrent" else DQNAgent,
-        "sac": TD3Agent if settings.sac.agent == "td3" else SACAgent,
+        "sac": {"td3": TD3Agent, "crossq": CrossQAgent}.get(settings.sac.agent, SACAgent),
         "vtrace": VTraceAgent,
     }
     agent = kinds[algorithm](spaces, settings, settings.seed, device)

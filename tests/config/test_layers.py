@@ -130,7 +130,7 @@ def test_later_layers_win_entry_by_entry(folders: Folders) -> None:
         ("cartpol_ppo", r"is not a preset\. Did you mean cartpole_ppo\?"),
         ("lunarlander", r"is not a preset\. Did you mean lunarlander_ppo\?"),
         ("Lunar", r"is not a preset\. Did you mean lunarlander_ppo\?"),
-        ("chess", r"There are: .*, lunarlander_ppo, pendulum_ppo"),
+        ("chess", r"There are: .*, lunarlander_ppo, pendulum_crossq, pendulum_ppo"),
     ],
 )
 def test_unknown_preset_names_the_nearest_or_else_all(folders: Folders, typed: str, words: str) -> None:

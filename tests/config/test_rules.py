@@ -10,6 +10,7 @@ from soulsgui.config.schema import Settings
 from soulsgui.config.sections.run import EVERY
 
 LINEAR = {"schedule": "linear", "from": 0.001, "to": 0}
+CROSSQ: dict[str, Any] = {"algorithm": "sac", "sac": {"agent": "crossq"}}
 R2D2: dict[str, Any] = {"algorithm": "dqn", "network": {"recurrent": "gru"}}
 
 
@@ -35,6 +36,8 @@ ONE_CLIENT = {"clients": {"local": 1}}
         ({"stop": {"judged_by": "evaluation"}, "evaluation": {"every_updates": 0}}, "stop.judged_by"),
         ({"algorithm": "sac", "network": {"squash": "clip"}}, "network.squash"),
         ({"sac": {"quantiles": 3, "dropped_quantiles": 3}}, "sac.dropped_quantiles"),
+        (CROSSQ | {"learner": {"processes": 2}}, "learner.processes"),
+        (CROSSQ | {"sac": {"agent": "crossq", "batch_size": 1}}, "sac.batch_size"),
         ({"algorithm": "sac", "stop": {"env_steps": 1000}}, "stop.env_steps"),
         ({"algorithm": "sac", "network": {"recurrent": "gru"}}, "network.recurrent"),
         ({"algorithm": "sac", "network": {"name": "nature_cnn"}}, "network.name"),

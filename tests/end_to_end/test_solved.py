@@ -11,6 +11,7 @@ GOALS = {
     "cartpole_dqn": ("dqn", "mean_return", 475, 5),
     "cartpole_seed": ("dqn", "mean_return", 475, 5),
     "cartpole_vtrace": ("vtrace", "best_mean_return", 475, 5),
+    "pendulum_crossq": ("sac", "mean_return", -150, 1),
     "pendulum_sac": ("sac", "mean_return", -150, 3),
     "pendulum_td3": ("sac", "mean_return", -150, 1),
     "pendulum_tqc": ("sac", "mean_return", -150, 1),

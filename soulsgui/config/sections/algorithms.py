@@ -336,11 +336,12 @@ class DQNSettings(Section):
 class SACSettings(Section):
     """Soft actor-critic, and its relatives for actions that are numbers within bounds."""
 
-    agent: Literal["sac", "td3", "tqc"] = setting(
+    agent: Literal["sac", "td3", "tqc", "crossq"] = setting(
         "sac",
         "Who learns: soft actor-critic; td3, whose policy draws nothing and explores by noise on its actions "
-        "(arXiv 1802.09477); or tqc, soft actor-critic whose critics tell quantiles of the return, of which "
-        "the highest are dropped (arXiv 2005.04269).",
+        "(arXiv 1802.09477); tqc, soft actor-critic whose critics tell quantiles of the return, of which the "
+        "highest are dropped (arXiv 2005.04269); or crossq, soft actor-critic with batch normalisation "
+        "instead of target networks (arXiv 1902.05605).",
     )
     gamma: Fraction = _gamma()
     learning_rate: Rate = setting(
@@ -357,7 +358,7 @@ class SACSettings(Section):
     )
     replay_ratio_tolerance: Annotated[float, Field(gt=0, le=1)] = _tolerance()
     target_tau: Annotated[float, Field(gt=0, le=1)] = setting(
-        0.005, "How far each update takes the target networks to the critics; 1 copies them."
+        0.005, "How far each update takes the target networks to the critics; 1 copies them. crossq has none."
     )
     initial_temperature: Annotated[float, Field(gt=0, le=1000)] = setting(
         1.0, "Temperature at the beginning: what a nat of entropy is worth, in rewards."
@@ -387,7 +388,8 @@ class SACSettings(Section):
     )
     policy_delay: Count = setting(
         2,
-        "Of `sac.agent` td3: each so many updates of the critics the actor and the target networks move.",
+        "Of `sac.agent` td3 and crossq: each so many updates of the critics the actor moves; of td3 the "
+        "target networks, of crossq the temperature with it.",
         unit="updates",
     )
     critics: Annotated[int, Field(ge=1, le=100)] = setting(

@@ -85,14 +85,14 @@ class AutogradSACGradient(SACGradient):
         nets, log_alpha = self._networks, self._networks.log_temperature
         alpha = log_alpha.detach().exp()
         with torch.no_grad():
-            next_action, next_log_prob = self._draw(next_obs, noise[0])
+            next_action, next_log_prob = draw(nets, next_obs, noise[0])
             next_q = values_of(nets.targets, next_obs, next_action)
             target = self._target(reward, discount, next_q, next_log_prob, alpha)
         self._flat.gradient.zero_()
         q = values_of(nets.critics, obs, taken)
         critic = self._critic_loss(q, target)
         critic.loss.backward()  # type: ignore[no-untyped-call]
-        action, log_prob = self._draw(obs, noise[1])
+        action, log_prob = draw(nets, obs, noise[1])
         actor_loss = losses.actor_loss(log_prob, self._worth(values_of(nets.critics, obs, action)), alpha)
         loss = actor_loss
         if target_entropy is not None:
@@ -116,19 +116,20 @@ class AutogradSACGradient(SACGradient):
         """Return values `[N, B]`, the smallest of which the actor raises."""
         return q[..., 0]
 
-    def _draw(self, obs: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
-        """Return actions `[B, D]` and their log-probabilities `[B]`; gradients reach the actor."""
-        mean, raw = self._networks.actor(obs).chunk(2, dim=1)
-        std = softplus_std(raw, self._networks.initial_std)
-        edge = torch.ones((), device=obs.device)
-        policy = TanhGaussian(mean, std, -edge, edge)
-        latent = mean + std * noise
-        return policy.to_action(latent), policy.log_prob(latent)
-
 
 def on_device(rows: SACRows, device: torch.device) -> SACRows:
     """Return rows with their columns as tensors where the networks live."""
     return SACRows(*(to_device(column, device) for column in rows))  # type: ignore[arg-type]
+
+
+def draw(networks: SACNetworks, obs: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
+    """Return actions `[B, D]` and their log-probabilities `[B]`; gradients reach the actor."""
+    mean, raw = networks.actor(obs).chunk(2, dim=1)
+    std = softplus_std(raw, networks.initial_std)
+    edge = torch.ones((), device=obs.device)
+    policy = TanhGaussian(mean, std, -edge, edge)
+    latent = mean + std * noise
+    return policy.to_action(latent), policy.log_prob(latent)
 
 
 def values_of(critics: Sequence[nn.Sequential], obs: Tensor, action: Tensor) -> Tensor:
@@ -193,8 +194,7 @@ class HandSACGradient(SACGradient):
         entropy = -float(draw.log_prob.mean())
         gradient = self._log_temperature.grad
         assert gradient is not None
-        # d/dlog(alpha) of -alpha * (mean log pi + target)
-        gradient.fill_(0.0 if target_entropy is None else alpha.item() * (entropy - target_entropy))
+        gradient.fill_(0.0 if target_entropy is None else entropy - target_entropy)
         means = q_mean, float(target.mean()), float(wrong.mean())
         figures = torch.tensor((critic_loss, actor_loss, *means, entropy, alpha.item()), dtype=torch.float32)
         return Step(figures, torch.from_numpy(wrong))

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from soulsgui.config.sections.algorithms import SACSettings
 from soulsgui.config.sections.network import NetworkSettings
+from soulsgui.rl.networks.renorm import renormalised
 
 Initialise = Callable[[nn.Module, torch.Generator], None]
 """Draws the first weights of a network from a generator."""
@@ -100,7 +101,7 @@ class SACNetworks:
             to `u` alone, `[B, D]`.
         critics: Two, from observation and scaled action side by side to a value `[B, 1]`; of tqc several, to
             quantiles `[B, M]`.
-        targets: As many, which follow the critics.
+        targets: As many, which follow the critics; of crossq none.
         log_temperature: `[]`, log alpha; td3 has no use for it.
         initial_std: Deviation of `u` where the raw one is 0.
         target_actor: Of td3, one that follows the actor.
@@ -140,9 +141,9 @@ def build_sac_networks(
     def drawn(fan_in: int, hidden_sizes: Sequence[int], outputs: int) -> nn.Sequential:
         layers = build_mlp(fan_in, hidden_sizes, outputs, network.activation, 1.0, generator)
         fan_in_(layers, generator)
-        return layers.to(device)
+        return (renormalised(layers) if crossq else layers).to(device)
 
-    td3, tqc = sac.agent == "td3", sac.agent == "tqc"
+    td3, tqc, crossq = (sac.agent == name for name in ("td3", "tqc", "crossq"))
     actor = drawn(inputs, network.hidden_sizes, actions if td3 else 2 * actions)
     with torch.no_grad():
         for parameter in actor[-1].parameters():
@@ -150,5 +151,6 @@ def build_sac_networks(
     count, values = (sac.critics, sac.quantiles) if tqc else (2, 1)
     critics = [drawn(inputs + actions, network.value_hidden_sizes, values) for _ in range(count)]
     log_temperature = nn.Parameter(torch.tensor(math.log(sac.initial_temperature), device=device))
-    targets, target_actor = copy.deepcopy(critics), copy.deepcopy(actor) if td3 else None
+    targets = [] if crossq else copy.deepcopy(critics)
+    target_actor = copy.deepcopy(actor) if td3 else None
     return SACNetworks(actor, critics, targets, log_temperature, network.initial_std, target_actor)

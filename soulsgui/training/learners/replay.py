@@ -135,7 +135,7 @@ class SelfExploring:
 
 
 class SoftActorCritic(SelfExploring):
-    """Soft actor-critic, TQC and TD3; clients draw from the policy itself."""
+    """Soft actor-critic and its relatives; clients draw from the policy itself."""
 
     def __init__(self, run: TrainingRun) -> None:
         self.settings = run.settings.sac

@@ -11,6 +11,7 @@ from soulsgui.environments.box import BoxSpec
 from soulsgui.environments.spaces import SpacesSpec
 from soulsgui.experience.segments import Segments, flags_of
 from soulsgui.policies.exploration import Moment
+from soulsgui.rl.agents.crossq import CrossQAgent
 from soulsgui.rl.agents.dqn import DQNAgent, R2D2Agent
 from soulsgui.rl.agents.ppo import PPOAgent
 from soulsgui.rl.agents.sac import SACAgent
@@ -259,6 +260,7 @@ CASES = BY_HAND | {
     **{f"ppo of {name}": ppo_case(spaces=taking(takes), **own) for name, (takes, own) in KINDS.items()},
     "td3": _sac(TD3Agent, agent="td3"),
     "tqc": _sac(SACAgent, agent="tqc", critics=3, quantiles=4, dropped_quantiles=1),
+    "crossq": _sac(CrossQAgent, agent="crossq"),
     "ppo with an lstm": _recurrent("lstm"),
     "ppo with a gru": _recurrent("gru"),
     "vtrace": _vtrace(),

@@ -31,6 +31,9 @@ FIGURES = {
         "learning_rate",
     },
     "td3": {"critic_loss", "q_mean", "target_mean", "td_error", "learning_rate"},
+    "crossq": {
+        "critic_loss", "q_mean", "target_mean", "td_error", "entropy", "temperature", "learning_rate",
+    },
     "vtrace": {
         "policy_loss", "value_loss", "entropy", "behaviour_kl", "rho_mean", "rho_clip_fraction",
         "explained_variance", "grad_norm", "learning_rate",
@@ -152,7 +155,7 @@ def test_a_state_that_does_not_fit_is_refused_and_changes_nothing(name: str) -> 
     assert meta_before == meta_after
 
 
-@cases("ppo", "ppo with an lstm", "dqn", "r2d2 with an lstm", "sac", "td3", "tqc", "vtrace")
+@cases("ppo", "ppo with an lstm", "dqn", "r2d2 with an lstm", "sac", "td3", "tqc", "crossq", "vtrace")
 @pytest.mark.parametrize("reward", [np.inf, np.nan])
 def test_updates_that_blow_up_are_an_error_not_a_silent_nan(name: str, reward: float) -> None:
     case = CASES[name]

@@ -1,6 +1,7 @@
 """TD3 and TQC: one update is that of the papers written out; the actor of TD3 waits, and clients explore."""
 
 import copy
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from torch import Tensor
 
 from soulsgui.rl.agents.sac import SACAgent
 from soulsgui.rl.agents.td3 import TD3Agent
-from soulsgui.rl.gradients.sac import SACRows
+from soulsgui.rl.gradients.sac import SACRows, draw
 from soulsgui.rl.gradients.td3 import FIGURES
 from soulsgui.rl.losses.q_learning import quantile_huber_loss
 from tests.rl.agents.cases import BOUNDED as SPACES
@@ -109,7 +110,7 @@ def test_an_update_of_tqc_is_that_of_the_paper_written_out() -> None:
     agent.update(transitions(30, 0, SPACES))
     obs, action, reward, next_obs, discount, noise = as_tensors(recorder.rows[0])
     alpha = nets.log_temperature.exp().item()
-    drawn = recorder.gradient._draw
+    drawn = partial(draw, agent.networks)
     agent.networks.actor.load_state_dict(nets.actor.state_dict())  # as it was before the step
     with torch.no_grad():
         next_action, next_log_prob = drawn(next_obs, noise[0])
@@ -130,4 +131,4 @@ def test_an_update_of_tqc_is_that_of_the_paper_written_out() -> None:
     found = agent._flat.gradient
     torch.testing.assert_close(found[: len(of_actor)], of_actor, atol=1e-6, rtol=1e-4)
     torch.testing.assert_close(found[len(of_actor) : -1], of_critics, atol=1e-6, rtol=1e-4)
-    assert found[-1].item() == pytest.approx(-alpha * (log_prob.mean().item() - 1.0), rel=1e-4)
+    assert found[-1].item() == pytest.approx(1.0 - log_prob.mean().item(), rel=1e-4)
