@@ -203,9 +203,7 @@ def for_a_new_run(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings that make another run like this one: all but those of the server itself."""
     known = specs()
     return {
-        key: value
-        for key, value in values.items()
-        if key in known and not known[key].info.effect.of_server
+        key: value for key, value in values.items() if key in known and not known[key].info.effect.of_server
     }
 
 
