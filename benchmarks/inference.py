@@ -14,7 +14,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -232,10 +232,9 @@ def _round_trip(address: Address) -> float:
     return statistics.median(took)
 
 
-def measure(quick: bool) -> list[Measured]:
+def measure(quick: bool) -> Iterator[Measured]:
     """Measure every shape beside the sketch, in turn."""
     seconds, repeats = (1.0, 1) if quick else (2.0, 5)
-    found = []
     with (
         tempfile.TemporaryDirectory() as folder,
         running_server(Path(folder)) as server,
@@ -256,16 +255,15 @@ def measure(quick: bool) -> list[Measured]:
                 most_ms.append(1000 * float(np.percentile(took, 99)))
                 plain.append(1000 * _round_trip(server))
             words = f"{shape[0]} clients × {shape[1]}, batches of {shape[2]}"
-            found.append(_figure(f"{words}: actions", "1/s", ours, "bare sketch", limits))
-            found.append(_figure(f"{words}: actions in full batches", "1/s", full, "bare sketch", limits))
-            found.append(_figure(f"{words}: p50 of an answer", "ms", half_ms, "round trip (PING)", plain))
-            found.append(_figure(f"{words}: p99 of an answer", "ms", most_ms, "round trip (PING)", plain))
+            yield _figure(f"{words}: actions", "1/s", ours, "bare sketch", limits)
+            yield _figure(f"{words}: actions in full batches", "1/s", full, "bare sketch", limits)
+            yield _figure(f"{words}: p50 of an answer", "ms", half_ms, "round trip (PING)", plain)
+            yield _figure(f"{words}: p99 of an answer", "ms", most_ms, "round trip (PING)", plain)
     for actors in (1, 2, 4):
         central = partial(environment_steps, actors, "server", seconds)
         local = partial(environment_steps, actors, "local", seconds)
         name = f"{actors} actors × 4: environment steps"
-        found.append(beside(name, "1/s", central, "with policies of their own", local, repeats))
-    return found
+        yield beside(name, "1/s", central, "with policies of their own", local, repeats)
 
 
 def environment_steps(actors: int, inference: str, seconds: float) -> float:

@@ -6,7 +6,7 @@ import json
 import platform
 import statistics
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 
 _VERSIONED = ("soulsgui", "numpy", "redis", "torch", "PySide6-Essentials")
@@ -58,7 +58,7 @@ def beside(
     return Measured(name, value, unit, limit, reference_name, value / limit, repeats)
 
 
-def run(measure: Callable[[bool], Sequence[Measured]], argv: Sequence[str] | None = None) -> None:
+def run(measure: Callable[[bool], Iterable[Measured]], argv: Sequence[str] | None = None) -> None:
     """Run a benchmark as a program.
 
     Args:
@@ -76,7 +76,8 @@ def run(measure: Callable[[bool], Sequence[Measured]], argv: Sequence[str] | Non
     for one in found:
         print(
             f"{one.name}: {one.value:,.4g} {one.unit}; {one.reference_name}: {one.reference:,.4g} "
-            f"{one.unit}; ratio {one.ratio:.3g} (median of {one.repeats})"
+            f"{one.unit}; ratio {one.ratio:.3g} (median of {one.repeats})",
+            flush=True,
         )
     print(", ".join(f"{name} {version}" for name, version in versions().items()), file=sys.stderr)
 

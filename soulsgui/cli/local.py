@@ -165,6 +165,7 @@ _WHEN = {
     Effect.NOW: "with the next new run; one that goes on takes it by: soulsgui hyper set KEY=VALUE",
     Effect.NEXT_ROUND: "with the next new run; one that goes on takes it by: soulsgui hyper set KEY=VALUE",
     Effect.RESUME: "with the next new run; one that goes on takes it by: soulsgui run resume --set KEY=VALUE",
+    Effect.SAVED: "at once",
     Effect.RESTART_RUNNER: "when the server starts anew",
 }
 

@@ -24,12 +24,19 @@ class Effect(StrEnum):
     """A run that goes on uses it from the next update on (`config.apply`)."""
     NEXT_ROUND = "next round"
     """The same, where updates are made after each round."""
+    SAVED = "once it is saved"
+    """It is the server's own, which reads it anew when the file has changed."""
     RESTART_RUNNER = "restart of the runner"
 
     @property
     def live(self) -> bool:
         """Whether a run can be given another value while it goes on; clients are never told of those."""
         return self in (Effect.NOW, Effect.NEXT_ROUND)
+
+    @property
+    def of_server(self) -> bool:
+        """Whether it is the server's own, and no run's."""
+        return self in (Effect.SAVED, Effect.RESTART_RUNNER)
 
 
 def setting(

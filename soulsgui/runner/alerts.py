@@ -30,7 +30,7 @@ class Alerts:
     """Sends what `alerts.on` names, one after the other; whatever the other side does, nobody waits."""
 
     def __init__(self, settings: AlertSettings, events: EventLog) -> None:
-        self._settings, self._events = settings, events
+        self.settings, self._events = settings, events  # the settings may be replaced at any time
         self._waiting: asyncio.Queue[Event] = asyncio.Queue(_MOST_WAITING)
         self._sent: deque[float] = deque()
         self._last: dict[str, float] = {}
@@ -40,7 +40,7 @@ class Alerts:
 
     def take(self, event: Event) -> None:
         """Send an event soon, if it is one of those that are wanted."""
-        if not self._settings.webhook or event.topic not in self._settings.on:
+        if not self.settings.webhook or event.topic not in self.settings.on:
             return
         now = time.monotonic()
         while self._sent and now - self._sent[0] > _HOUR_S:
@@ -48,7 +48,7 @@ class Alerts:
         self._last = {what: at for what, at in self._last.items() if now - at < _AGAIN_S}
         if event.what in self._last:
             return
-        if len(self._sent) >= self._settings.per_hour or self._waiting.full():
+        if len(self._sent) >= self.settings.per_hour or self._waiting.full():
             self._left_out += 1
             return
         self._sent.append(now)
@@ -72,12 +72,12 @@ class Alerts:
         left_out = self._left_out
         more = f" ({left_out} more were left out: alerts.per_hour)" if left_out else ""
         # A web page elsewhere is no place to be led on to.
-        how: dict[str, Any] = _request(self._settings.format, event, more) | {"allow_redirects": False}
+        how: dict[str, Any] = _request(self.settings.format, event, more) | {"allow_redirects": False}
         try:
             timeout = aiohttp.ClientTimeout(total=_TIMEOUT_S)
             async with (
                 aiohttp.ClientSession(timeout=timeout) as session,
-                session.post(self._settings.webhook, **how) as answer,
+                session.post(self.settings.webhook, **how) as answer,
             ):
                 status = answer.status
         except (aiohttp.ClientError, OSError, ValueError) as error:  # ValueError: no address
@@ -99,15 +99,15 @@ class Alerts:
     @property
     def place(self) -> str:
         """The host of the webhook; its path is a secret."""
-        return urlsplit(self._settings.webhook).hostname or "no host"
+        return urlsplit(self.settings.webhook).hostname or "no host"
 
     def check(self) -> None:
         """Raise that there is no webhook, where there is none."""
-        if not self._settings.webhook:
+        if not self.settings.webhook:
             raise Refused(
                 ErrorCode.NOT_NOW,
-                "No webhook was set when this server started: alerts go nowhere.",
-                "Write its address down: soulsgui config set alerts.webhook=URL; then start the server anew.",
+                "No webhook is set: alerts go nowhere.",
+                "Write its address down: soulsgui config set alerts.webhook=URL",
             )
 
     def look(self, run: RunStatus, now: float) -> None:
@@ -120,7 +120,7 @@ class Alerts:
                 self._events.add("info", f"Run {run.id} goes on", run_id=run.id)
             self._stuck = False
             return
-        minutes = self._settings.no_progress_minutes
+        minutes = self.settings.no_progress_minutes
         if minutes and not self._stuck and now - self._moved[1] >= 60 * minutes:
             self._stuck = True
             what = f"Run {run.id} makes no progress: nothing was learned for {minutes:g} minutes."

@@ -9,6 +9,8 @@ from dataclasses import replace
 
 import redis
 
+from soulsgui.config.errors import ConfigError
+from soulsgui.config.layers import combine, layers_of
 from soulsgui.config.parsing import Layer
 from soulsgui.config.paths import Folders
 from soulsgui.config.schema import Settings
@@ -60,6 +62,7 @@ _SERVER_EVERY_S = 2.0
 _DISK_EVERY_S = 2.0
 _REDIS_LIMIT_S = 60.0
 _SWEEP_EVERY_S = 0.5
+_ALERTS_EVERY_S = 0.5
 _AGAIN_S = 60.0  # whatever made it fail may be over: nothing works without it
 _NAMED = 3
 _FAILS_AGAIN = 3  # so often an environment was made anew, and it is told
@@ -91,6 +94,7 @@ class Runner(BaseRunner):
         self._server_due = self._resources_due = 0.0
         self._resources = ResourceMeter()
         self._ending = False
+        self._alerts_read: tuple[int, int, int] | None = None  # the user's file, as it was read
         self._damaged: set[str] | None = None  # checkpoints, by their folders; None before the first look
 
     async def open(self, holds_queue: bool = False) -> bool:
@@ -104,6 +108,7 @@ class Runner(BaseRunner):
             await asyncio.to_thread(self.bin.clear)
             self.alerts = Alerts(self.settings.alerts, self.events)
             self._keep_doing(self.alerts.send_waiting, "alerts")
+            self._keep_doing(self._read_alerts, "settings of alerts", _ALERTS_EVERY_S)
             invitations = self._invitations()
             self.client_names = ClientNames(self.folders.client_names)
             users = user_lines(invitations.hashes, self.settings.redis.prefix)
@@ -314,6 +319,20 @@ class Runner(BaseRunner):
                     )
                     words = f"The checkpoint {info.id} of {run.run_id} is damaged"
                     self.events.add("error", words, info.error, remedy, run_id=run.run_id)
+
+    async def _read_alerts(self) -> None:
+        """Take the settings of alerts from the user's file again when that has changed, and is right."""
+        try:
+            found = self.folders.overrides.stat()
+        except OSError:
+            stamp = None
+        else:
+            stamp = found.st_mtime_ns, found.st_size, found.st_ino
+        if stamp != self._alerts_read:
+            self._alerts_read = stamp
+            with contextlib.suppress(ConfigError):  # the page of the configuration tells what is wrong
+                settings = await asyncio.to_thread(lambda: combine(layers_of(self.folders, "", [self.base])))
+                self.alerts.settings = settings.alerts
 
     async def _note_resources(self) -> None:
         """Put what services and machine use on the curves of the run, where that is due."""

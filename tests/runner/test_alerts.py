@@ -17,7 +17,7 @@ from soulsgui.runner.alerts import Alerts
 from soulsgui.runner.events import EventLog
 from soulsgui.runner.refusal import Refused
 from soulsgui.wire.control import Empty, Event, RunStatus
-from tests.runner.running import new_runner, opened
+from tests.runner.running import call, new_runner, opened, until
 
 _SECRET = "token-of-a-webhook"
 
@@ -136,7 +136,8 @@ async def test_the_command_sends_one_and_the_secret_stays_where_it_is(folders: F
         assert "No webhook" in runner.status().allowed["alerts.test"]
         with pytest.raises(Refused, match="No webhook"):
             await runner.command("alerts.test", Empty())
-    async with opened(new_runner(folders, {"alerts.webhook": hook.url})) as runner:
+        await call(runner, "config.save", changes={"alerts.webhook": hook.url})
+        await until(lambda: not runner.status().allowed["alerts.test"])
         sent = await runner.command("alerts.test", Empty())
         assert sent.status == 204
         assert json.loads((await hook.came.get())[1])["topic"] == "test"

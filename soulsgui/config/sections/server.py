@@ -72,7 +72,7 @@ class ExporterSettings(Section, effect=Effect.RESTART_RUNNER):
 ALERTS = ("goal", "no_progress", "client_lost", "disk_low", "divergence", "given_up")
 
 
-class AlertSettings(Section, effect=Effect.RESTART_RUNNER):
+class AlertSettings(Section, effect=Effect.SAVED):
     """What you are told wherever you are, by a webhook."""
 
     webhook: str = setting(

@@ -112,15 +112,22 @@ COLUMNS: tuple[Column[Difference], ...] = (
 )
 
 
+_WHEN = {
+    Effect.NEW_RUN: "with a new run",
+    Effect.SAVED: "now",
+    Effect.RESTART_RUNNER: "with a server restart",
+}
+
+
 def effect_sentence(keys: Iterable[str]) -> str:
     """Return when saved changes take effect, in words."""
     told = [specs()[key].info for key in keys if key in specs()]
     effects: dict[str, list[str]] = {}
     for info in told:
         # What is saved here a run that is resumed does not look at.
-        effect = Effect.RESTART_RUNNER if info.effect is Effect.RESTART_RUNNER else Effect.NEW_RUN
-        effects.setdefault(effect_words(effect)[0], []).append(info.key)
-    sentences = [f"Takes effect with a {effect}: {', '.join(names)}." for effect, names in effects.items()]
+        effect = info.effect if info.effect.of_server else Effect.NEW_RUN
+        effects.setdefault(_WHEN[effect], []).append(info.key)
+    sentences = [f"Takes effect {when}: {', '.join(names)}." for when, names in effects.items()]
     for how, keys in (
         ("by `soulsgui run resume --set`", [info.key for info in told if info.effect is Effect.RESUME]),
         ("in the tab Running", [info.key for info in told if info.effect.live]),

@@ -23,8 +23,8 @@ _COMES_IN = (
 )
 _ALERTS = (
     "A webhook is told when a goal is reached, a run makes no progress, a client is lost, the disk is low, "
-    "training diverges, or a service is given up: ntfy, Discord, Slack, or one of your own. A webhook that "
-    "you set is used from the next start of the server on."
+    "training diverges, or a service is given up: ntfy, Discord, Slack, or one of your own. A webhook "
+    "is used as soon as it is saved."
 )
 
 

@@ -9,7 +9,6 @@ from PySide6.QtCore import Qt, QUrl, Signal
 from PySide6.QtGui import QDesktopServices, QGuiApplication
 from PySide6.QtWidgets import QFileDialog, QPushButton, QSizePolicy, QStackedLayout, QTabWidget, QWidget
 
-from soulsgui.config.declaring import Effect
 from soulsgui.config.paths import Folders
 from soulsgui.config.schema import shipped_with
 from soulsgui.gui import text
@@ -204,9 +203,7 @@ def for_a_new_run(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings that make another run like this one: all but those of the server itself."""
     known = specs()
     return {
-        key: value
-        for key, value in values.items()
-        if key in known and known[key].info.effect is not Effect.RESTART_RUNNER
+        key: value for key, value in values.items() if key in known and not known[key].info.effect.of_server
     }
 
 

@@ -169,6 +169,7 @@ def effect_words(effect: Effect) -> tuple[str, Tone]:
         Effect.RESUME: ("new run or resume", Tone.IDLE),
         Effect.NOW: ("now", Tone.IDLE),
         Effect.NEXT_ROUND: ("next round", Tone.IDLE),
+        Effect.SAVED: ("once saved", Tone.IDLE),
         Effect.RESTART_RUNNER: ("server restart", Tone.WARNING),
     }[effect]
 

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, get_args
 
-from soulsgui.config.declaring import Effect
 from soulsgui.config.errors import ConfigError, Problem, nearest
 from soulsgui.config.layers import combine
 from soulsgui.config.parsing import Layer, read_value
@@ -77,7 +76,7 @@ def _dimension(key: str, asked: Any) -> Dimension:
     info = all_settings().get(key)
     if info is None:
         raise ValueError("there is no such setting")
-    if info.secret or info.effect is Effect.RESTART_RUNNER:
+    if info.secret or info.effect.of_server:
         raise ValueError("is of the server, and the same in all runs")
     if isinstance(asked, str):
         asked = _parsed(asked)

@@ -273,7 +273,7 @@ def live_change(run: RunFolder, values: Mapping[str, Any]) -> tuple[Settings, tu
 def of_the_runner(overrides: Layer) -> tuple[Layer, dict[str, Any]]:
     """Split the settings of `serve --resume --set` into the runner's, with the mistakes, and the run's."""
     known = all_settings()
-    own = {key for key in overrides.values if known[key].effect is Effect.RESTART_RUNNER}
+    own = {key for key in overrides.values if known[key].effect.of_server}
     runners = {key: value for key, value in overrides.values.items() if key in own | {"logging.level"}}
     runs = {key: value for key, value in overrides.values.items() if key not in own}
     return Layer(overrides.source, runners, problems=overrides.problems), runs
@@ -291,7 +291,7 @@ def _with_values(run: RunFolder, before: Settings, params: RunResumeParams) -> S
         return before
     settings = load_run_settings(run.config, [override_layer(params.overrides)])
     known = all_settings()
-    servers = [key for key in params.overrides if known[key].effect is Effect.RESTART_RUNNER]
+    servers = [key for key in params.overrides if known[key].effect.of_server]
     if servers:
         raise UsageError(
             f"{', '.join(servers)}: set for the server, not for a run.",
