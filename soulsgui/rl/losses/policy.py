@@ -200,7 +200,8 @@ def temperature_loss(log_temperature: Tensor, log_prob: Tensor, target_entropy: 
 
     What is learned is log alpha, `[]`: alpha stays positive. Eq. 18 has alpha in its place, by which the
     slope fades with alpha, and Adam remembers the steep ones: from 1 it takes thousands of steps to come
-    down. `target_entropy` is minus the number of action dimensions in the paper; no gradient reaches `log_prob`.
+    down. `target_entropy` is minus the number of action dimensions in the paper; no gradient reaches
+    `log_prob`.
     """
     return -(log_temperature * (log_prob.detach() + target_entropy)).mean()
 
