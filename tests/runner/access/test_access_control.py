@@ -18,7 +18,8 @@ from soulsgui.runner.access.access_control import AccessControl, LocalClients, l
 from soulsgui.runner.access.invitations import Invitations
 from soulsgui.runner.events import EventLog
 from soulsgui.runner.server.bus import Bus
-from soulsgui.runner.server.redis_server import RedisServer, ensure_server, ping
+from soulsgui.runner.server.health import ping
+from soulsgui.runner.server.redis_server import RedisServer, ensure_server
 from soulsgui.system import is_private
 from soulsgui.wire.access import secret_hash, user_of
 from soulsgui.wire.connection import Address
