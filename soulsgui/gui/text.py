@@ -1,4 +1,4 @@
-"""Numbers, times and sizes as people read them. Pure: the time of day comes in."""
+"""Numbers, times, sizes and words of others as people read them. Pure: the time of day comes in."""
 
 import html
 import math

@@ -35,9 +35,10 @@ from soulsgui.runner.server.binary import loss_at_start
 from soulsgui.runner.server.bus import Bus
 from soulsgui.runner.server.connection_guard import ConnectionGuard
 from soulsgui.runner.server.disk_guard import DiskGuard
+from soulsgui.runner.server.health import Pinger
 from soulsgui.runner.server.memory_guard import LOOK_EVERY_S, MemoryGuard
 from soulsgui.runner.server.reader import ServerReader, ServerState, Turn
-from soulsgui.runner.server.redis_server import REDIS, Pinger, RedisServer, ensure_server
+from soulsgui.runner.server.redis_server import REDIS, RedisServer, ensure_server
 from soulsgui.runner.services.outcome import DISK_FULL
 from soulsgui.runner.services.service import Health, ServiceSpec
 from soulsgui.system import free_disk_bytes

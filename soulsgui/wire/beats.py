@@ -18,7 +18,7 @@ from soulsgui.wire.connection import AWAY, Address, Link, Stopped
 from soulsgui.wire.keys import Keys, is_client_name
 from soulsgui.wire.messages.base import Instance
 from soulsgui.wire.messages.heartbeat import MAX_BYTES, Heartbeat
-from soulsgui.wire.messages.session import Grant, Wish
+from soulsgui.wire.messages.session import NO_SESSION, Grant, Wish
 
 logger = logging.getLogger(__name__)
 
@@ -236,7 +236,7 @@ def client_state(
         return ClientState.LOST
     if age_s > LATE_S:
         return ClientState.LATE
-    if grant is not None and grant.session == beat.session and grant.status != "accepted":
+    if grant is not None and grant.session in (beat.session, NO_SESSION) and grant.status != "accepted":
         return ClientState(grant.status)
     if beat.phase != "paused" and wish is not None and wish.state in ("finish", "stop"):
         return ClientState.DRAINING

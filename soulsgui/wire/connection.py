@@ -76,6 +76,8 @@ LONGEST_ANSWER_BYTES = 2**28
 """Of weights; a server with the memory limit that is shipped holds none of half of it."""
 
 _ITEM_BYTES = 256  # at most, of one item of an answer as an object here
+_LONGEST_LINE_BYTES = 2**16  # the parser reads a line from its beginning whenever more of it has come
+_LENGTH = re.compile(rb"[$=!](\d{1,18})\r\n")
 
 
 class AnswerTooLong(redis.ConnectionError):
@@ -89,13 +91,29 @@ class _BoundedReader:
         self._reader = reader
         self.has_data = reader.has_data
         self._taken = 0  # of this answer
+        self._line = bytearray()  # the beginning of one
+        self._inside = 0  # bytes to come of the present value
 
     def feed(self, data: Any, start: int = 0, length: int | None = None) -> None:
-        """Take bytes in, each line of them as an item: one may begin in these and end in the next."""
-        end = len(data) if length is None else start + length
-        self._taken += end - start + _ITEM_BYTES * (1 + data.count(b"\r\n", start, end))
-        if self._taken > LONGEST_ANSWER_BYTES:
-            raise AnswerTooLong(f"it answers with more than {LONGEST_ANSWER_BYTES >> 20} MiB")
+        """Take bytes in, each line of them as an item."""
+        at, end = start, len(data) if length is None else start + length
+        self._taken += end - start
+        while at < end:
+            step = min(self._inside, end - at)
+            self._inside -= step
+            at += step
+            after = data.find(b"\n", at, end) + 1 or end
+            self._line += data[at:after]
+            at = after
+            if len(self._line) > _LONGEST_LINE_BYTES:
+                raise AnswerTooLong(f"it answers with a line of more than {_LONGEST_LINE_BYTES >> 10} KiB")
+            if self._line.endswith(b"\r\n"):
+                value = _LENGTH.fullmatch(self._line)
+                self._inside = int(value[1]) + len(b"\r\n") if value else 0
+                self._taken += _ITEM_BYTES
+                self._line.clear()
+            if self._taken > LONGEST_ANSWER_BYTES:
+                raise AnswerTooLong(f"it answers with more than {LONGEST_ANSWER_BYTES >> 20} MiB")
         self._reader.feed(data, start, end - start)
 
     def gets(self, *how: bool) -> Any:

@@ -42,7 +42,7 @@ def why_refused(headers: Mapping[str, str], token: str, loopback: bool = True) -
     return None
 
 
-class Door:
+class HttpGuard:
     """Ends connections that don't show soon that they may ask, and the oldest of too many of them.
 
     Anybody may open as many as there can be: then nobody else would get in.

@@ -2,11 +2,12 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import closing, suppress
+from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ import pytest
 import redis
 
 import soulsgui as soulsgui_package
+from soulsgui.runner.server.gateway import packed
 from soulsgui.wire.access import Address, user_of
 from soulsgui.wire.connection import connect
 from soulsgui.wire.control import Status
@@ -32,6 +34,7 @@ from tests.end_to_end.server import (
 )  # fmt: skip
 from tests.faults.report import Report
 from tests.faults.waiting import LIMIT_S
+from tests.gateways import knock
 
 KEYS = Keys()
 PACKAGE = str(Path(soulsgui_package.__file__).parents[1])
@@ -186,8 +189,50 @@ def test_an_invited_computer_plays_until_it_is_revoked_or_invited_anew(
     server.wait_updates(2)
 
 
+def test_who_takes_too_much_is_cut_off_and_named_where_its_owner_looks_and_can_be_released(
+    server: RunningServer, report: Report
+) -> None:
+    """Whoever it is says nothing else: it stands on no list but that of the invited."""
+    own = _address(invite(server, "taker"))
+
+    def comes_in() -> bool:
+        with suppress(redis.RedisError), closing(connect(own)) as connection:
+            return bool(connection.ping())
+        return False
+
+    wait_for(comes_in, "it comes in")
+    wait_for(lambda: server.status().run.state == "waiting", "the trainer is there")
+    with ExitStack() as opened:
+        for _ in range(2):
+            taking = opened.enter_context(knock(own))
+            key, size = KEYS.beat("taker").encode(), 50_000_000
+            taking.sendall(packed(b"AUTH", own.user.encode(), own.password.encode()))
+            taking.sendall(packed(b"SET", key, bytes(size))[: -size // 10])
+        report.injected("commands half sent to a whole server")
+        began = time.monotonic()
+        wait_for(lambda: server.client_state("taker") == "quarantined", "it is cut off")
+        report.recovered(time.monotonic() - began)
+    assert not comes_in()
+    (taker,) = (one for one in server.status().clients if one.id == "taker")
+    assert re.fullmatch(r"it held 1\d\d\.\d MB of replies .* or of commands half sent", taker.error)
+    events = server.api.command("history.events")["events"]
+    (cut_off,) = (one for one in events if one["what"].startswith("taker was cut off"))
+    assert cut_off["what"] == f"taker was cut off: {taker.error}."
+    assert "clients release taker" in cut_off["remedy"]
+    server.api.command("clients.release", {"client": "taker"})
+    released = server.api.command("history.audit")["entries"][-1]
+    assert (released["command"], released["params"]) == ("clients.release", 'client="taker"')
+    assert released["outcome"] == "done"
+    wait_for(comes_in, "it comes in again")
+    wait_for(lambda: server.client_state("taker") == "joining", "it may play")
+
+
+def _address(invitation: Invitation) -> Address:
+    return invitation.address(*invitation.addresses[0])
+
+
 def _push(invitation: Invitation) -> None:
-    with closing(connect(invitation.address(*invitation.addresses[0]))) as own:
+    with closing(connect(_address(invitation))) as own:
         own.xadd(KEYS.chunks(invitation.client), {"c": b"x"})
 
 

@@ -133,13 +133,27 @@ def test_the_pinned_one_hears_who_wants_to_come_in_and_who_does_not_encrypt_hear
 @pytest.mark.parametrize("ask", [ask, ask_async])
 @pytest.mark.parametrize(
     ("answer", "rest"),
+    [(b"+", bytes(4096)), (b"*2\r\n:1\r\n-", b"x\ny\r" * 1024), (b"$9", b"9" * 4096)],
+    ids=["alone", "in a list", "a length"],
+)
+def test_a_line_that_does_not_end_is_not_read_again_and_again(
+    ask: Ask, answer: bytes, rest: bytes, certificate: Certificate
+) -> None:
+    stranger = Stranger(certificate, answer, rest)
+    with pytest.raises(AnswerTooLong, match="a line of more than 64 KiB"):
+        ask(stranger.port, certificate.pin)
+    stranger.close()
+
+
+@pytest.mark.parametrize("ask", [ask, ask_async])
+@pytest.mark.parametrize(
+    ("answer", "rest"),
     [
         (b"$3221225472\r\n", bytes(4096)),
-        (b"+", bytes(4096)),
         (b"*1000000\r\n", b":1\r\n" * 512),
         (b"*1000000\r\n", b"*1000\r\n" + b"*0\r\n" * 1000),
     ],
-    ids=["one value", "a line", "numbers", "lists in lists"],
+    ids=["one value", "numbers", "lists in lists"],
 )
 def test_an_answer_that_does_not_end_is_not_taken_into_memory(
     ask: Ask, answer: bytes, rest: bytes, certificate: Certificate, monkeypatch: pytest.MonkeyPatch
@@ -165,7 +179,7 @@ def test_answers_are_bounded_each_by_itself(
     certificate: Certificate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("soulsgui.wire.connection.LONGEST_ANSWER_BYTES", 2**20)
-    server = Stranger(certificate, b"$600000\r\n" + bytes(600_000) + b"\r\n")
+    server = Stranger(certificate, b"$600000\r\n" + b"$6000000\r\n" * 60_000 + b"\r\n")
     address = Address("127.0.0.1", server.port, pin=certificate.pin)
 
     async def ping() -> None:

@@ -303,6 +303,8 @@ class ClientRoster:
         seen = self._seen(client)
         age_s = self._age_s(client, now)
         if seen.beat is None or age_s is None:
+            if seen.grant is not None and seen.grant.status == "quarantined":
+                return ClientState.QUARANTINED
             # Who was invited and never came is no cause for alarm.
             expected = client in self._local or client in self._invited
             return ClientState.JOINING if expected else ClientState.LOST

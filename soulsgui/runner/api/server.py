@@ -19,7 +19,7 @@ from soulsgui.runner.refusal import Result, as_api_error, bad_parameters, unknow
 from soulsgui.system import free_port, who_connects, who_listens, why_no_commands
 from soulsgui.wire import control
 from soulsgui.wire.control import ErrorCode
-from soulsgui.wire.http_guard import Door, why_refused
+from soulsgui.wire.http_guard import HttpGuard, why_refused
 
 if TYPE_CHECKING:
     from soulsgui.runner.base import BaseRunner
@@ -83,12 +83,12 @@ class ControlServer:
         app.router.add_post(f"{control.PREFIX}/files", self._bring)
         app.router.add_get(f"{control.PREFIX}/feed", self._feed)
         self._app_runner = web.AppRunner(app, access_log=None, logger=logger, shutdown_timeout=1.0)
-        self._door = Door(self._app_runner)
+        self._guard = HttpGuard(self._app_runner)
 
     async def start(self, port: int, remembered: int = 0) -> None:
         """Listen."""
         await self._app_runner.setup()
-        self._door.open()
+        self._guard.open()
         for candidate in [port] if port else [remembered or free_port(HOST), free_port(HOST)]:
             self._site = web.TCPSite(self._app_runner, HOST, candidate)
             try:
@@ -105,7 +105,7 @@ class ControlServer:
 
     async def close(self) -> None:
         """Stop listening; requests under way are given a moment."""
-        await self._door.close()
+        await self._guard.close()
         await self._app_runner.cleanup()
 
     @web.middleware
@@ -113,7 +113,7 @@ class ControlServer:
         refusal = why_refused(request.headers, self.token)
         if refusal is not None:
             return _not_allowed(*refusal)
-        self._door.known.add(request.protocol)
+        self._guard.known.add(request.protocol)
         try:
             return await handler(request)
         except web.HTTPException as error:

@@ -1,13 +1,24 @@
-"""Where the commands of a client begin in what it sends, and where the server's replies end. Pure."""
+"""Where the commands of a client begin in what it sends, and where the server's replies end.
+
+Pure, but for the clock that ids of entries are compared with.
+"""
 
 import re
+import time
 from collections.abc import Callable
 
 LONGEST_WORD = 1024
 """Bytes of a word that is no payload, such as a key or a name."""
 
-_PAYLOAD = {b"XADD": 2, b"SET": 2, b"RPUSH": 2}
-"""The commands that carry one, and how many of their words come before it."""
+_PAYLOAD = {b"SET": 2, b"RPUSH": 2}
+"""The commands that carry one, and how many of their words come before it; of XADD all up to the id."""
+
+# Behind the highest id no entry fits any more. Clocks that were wrong for a while are no hindrance.
+_MOST_AHEAD_S = 100 * 365 * 86_400
+_ENTRY_ID = re.compile(
+    rb"(?:NOMKSTREAM )?(?:MAXLEN (?:[=~] )?\d+ )?(?:\*|(\d{1,20})-\d{1,20})", re.IGNORECASE
+)
+_BEFORE_ID = re.compile(rb"(?:NOMKSTREAM ?)?(?:MAXLEN(?: [=~])?(?: \d+)?)?", re.IGNORECASE)
 
 _COMMAND = re.compile(rb"\*([1-9]\d{0,8})\r\n\$(\d{1,2})\r\n")
 _WORD = re.compile(rb"\$(\d{1,9})\r\n")
@@ -25,7 +36,8 @@ class Commands:
 
     A command is an array of strings with their lengths. Lines that the server would read otherwise than it
     (`PING` without lengths, say) are refused: behind them commands could hide. So are long words where none
-    belong: the server remembers names, keys and what it refused, and counts that as nobody's.
+    belong: the server remembers names, keys and what it refused, and counts that as nobody's. And so are ids
+    of entries far in the future, which would use those of a stream up.
     """
 
     def __init__(self) -> None:
@@ -35,6 +47,7 @@ class Commands:
         self._to_come = 0  # words of the present command
         self._before_payload = 0  # of these
         self._inside = 0  # bytes of the present word
+        self._before_id: list[bytes] | None = None  # words of an XADD, up to its id
 
     def read(self, data: bytes, may: Callable[[bytes], bool]) -> int:
         """Read on, each command that `may` be by its name; return how far.
@@ -57,11 +70,15 @@ class Commands:
                     raise CommandError
                 return at
             if self._to_come:
+                size = int(header[1])
+                if size > LONGEST_WORD and (self._before_payload > 1 or self._before_id is not None):
+                    raise CommandError
+                if self._before_id is not None:
+                    if header.end() + size > len(data):
+                        return at
+                    self._read_before_payload(self._before_id, data[header.end() : header.end() + size])
                 self._to_come -= 1
                 self._before_payload -= 1
-                size = int(header[1])
-                if size > LONGEST_WORD and self._before_payload > 0:
-                    raise CommandError
                 if self._name == b"SET":
                     self.largest_value = max(self.largest_value, size)
                 self.words += 1
@@ -72,9 +89,22 @@ class Commands:
                 if end > len(data) or not may(name):
                     return at
                 self._name, self._to_come = name, int(header[1]) - 1
-                self._before_payload = _PAYLOAD.get(name, self._to_come + 1)
+                self._before_id = [] if name == b"XADD" else None
+                self._before_payload = _PAYLOAD.get(name, 0 if name == b"XADD" else self._to_come + 1)
                 self.words += 2
                 at = end
+
+    def _read_before_payload(self, words: list[bytes], word: bytes) -> None:
+        """Read the key of an XADD, an option or its id, behind which its payload begins."""
+        words.append(word)
+        said = b" ".join(words[1:])
+        found = _ENTRY_ID.fullmatch(said)
+        if b" " in word or not (found or _BEFORE_ID.fullmatch(said)):
+            raise CommandError
+        if found:
+            if found[1] and int(found[1]) > 1000 * (time.time() + _MOST_AHEAD_S):
+                raise CommandError
+            self._before_id = None
 
 
 class Replies:

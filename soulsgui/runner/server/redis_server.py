@@ -1,4 +1,4 @@
-"""The Redis server of a runner: its password, port, configuration, command line, and whether it answers."""
+"""The Redis server of a runner: its password, port, configuration and command line."""
 
 import errno
 import hashlib
@@ -9,14 +9,9 @@ import re
 import secrets
 import socket
 import tempfile
-import threading
-import time
 from collections.abc import Sequence
-from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
-
-import redis
 
 from soulsgui.config.paths import Folders
 from soulsgui.config.sections.server import RedisSettings
@@ -26,10 +21,10 @@ from soulsgui.runner.access.certificate import ensure_certificate
 from soulsgui.runner.server.addresses import private_addresses
 from soulsgui.runner.server.binary import ServerBinary, cut_off_damage, find_binary
 from soulsgui.runner.server.external import ExternalServer
+from soulsgui.runner.server.health import ping
 from soulsgui.runner.services.processes import Identities
-from soulsgui.runner.services.service import Health
 from soulsgui.system import free_port, is_loopback, is_private, make_private, who_listens, write_private
-from soulsgui.wire.connection import AWAY, NO_DESCRIPTORS, Address, connect, disk_full
+from soulsgui.wire.connection import Address
 from soulsgui.wire.keys import GATEWAY
 
 logger = logging.getLogger(__name__)
@@ -42,10 +37,6 @@ _PORT_TRIES = 5
 _LARGEST_AOF = 16 * 2**20  # bytes, while less than half of it is still wanted
 _LONGEST_SOCKET_PATH = 103  # bytes: 104 with the zero at its end on macOS, 108 on Linux
 _NEVER = 2**31 - 1  # bytes: more than an argument may have
-_PING_LIMIT_S = 0.5
-_KEPT_LIMIT_S = 5.0  # a server that is busy is slow: another connection may not be had
-_PING_EVERY_S = 0.25
-_PING_EVERY_STARTING_S = 0.05
 
 
 @dataclass(frozen=True)
@@ -284,76 +275,3 @@ def _without_wildcards(path: Path) -> str:
     # start without configuration or password.
     text = str(path)
     return re.sub(r"([*?\[\]\\])", r"\\\1", text) if re.search(r"[*?\[]", text) else text
-
-
-def ping(address: Address) -> Health:
-    """Ask the server whether it is there, half a second at most, over a connection of its own."""
-    with closing(connect(address, timeout_s=_PING_LIMIT_S)) as client:
-        return _health_of(client)
-
-
-def _health_of(client: redis.Redis) -> Health:
-    """Ask the server whether it is there; the tick is the moment of its answer."""
-    try:
-        client.ping()
-    except redis.AuthenticationError as error:
-        return Health(ready=False, error=f"it does not know our password ({error})")
-    except redis.BusyLoadingError:
-        return Health(ready=False, tick=time.monotonic_ns(), phase="loading", detail="loading its data")
-    except AWAY as error:
-        crowded = _crowded(error)
-        if crowded:
-            # It lives: ending it would help nobody but who crowds it.
-            return Health(ready=False, tick=time.monotonic_ns(), detail=crowded, crowded=True)
-        return Health(ready=False, detail=f"no answer ({type(error).__name__})")
-    except redis.ResponseError as error:
-        # "Disk full" is an answer: the server lives, reads, and refuses writes.
-        full = disk_full(error)
-        detail = "disk full: the server can't store and refuses writes" if full else ""
-        return Health(full, time.monotonic_ns(), detail=detail, error=str(error), disk_full=full)
-    except Exception as error:  # whatever listens there may answer anything
-        client.connection_pool.disconnect()
-        return Health(ready=False, detail=f"no answer that can be read ({type(error).__name__})")
-    return Health(ready=True, tick=time.monotonic_ns())
-
-
-def _crowded(error: BaseException) -> str:
-    """Return in words that there is no room for a connection, there or here; empty for other errors."""
-    causes = (error, error.__cause__, error.__context__)
-    # It takes a connection and closes it before it has read anything.
-    if "max number of clients" in str(error) or any(isinstance(one, BrokenPipeError) for one in causes):
-        return "it has as many connections as it may have, and takes no others"
-    if any(isinstance(one, OSError) and one.errno in NO_DESCRIPTORS for one in causes):
-        return "this computer has as many files and connections open as it may have"
-    return ""
-
-
-class Pinger:
-    """Asks the server in a thread of its own, so that `health()` never waits.
-
-    It keeps its connection: where others take all that the server allows, this one is there already. Only an
-    answer that takes longer than `_KEPT_LIMIT_S` ends it.
-    """
-
-    def __init__(self, address: Address) -> None:
-        self._address = address
-        self._health = Health(ready=False)
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="redis-ping", daemon=True)
-        self._thread.start()
-
-    def health(self) -> Health:
-        """Return the newest answer."""
-        return self._health
-
-    def close(self) -> None:
-        """End the thread."""
-        self._stop.set()
-        self._thread.join()
-
-    def _run(self) -> None:
-        pause_s = 0.0
-        with closing(connect(self._address, timeout_s=_KEPT_LIMIT_S)) as client:
-            while not self._stop.wait(pause_s):
-                self._health = _health_of(client)
-                pause_s = _PING_EVERY_S if self._health.ready else _PING_EVERY_STARTING_S

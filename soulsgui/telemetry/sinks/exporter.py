@@ -30,7 +30,7 @@ from soulsgui.wire.api_client import CONTROL_FILE, ApiClient, CommandFailedError
 from soulsgui.wire.beats import PeriodicWriter, own_instance
 from soulsgui.wire.connection import AWAY, Address, connect
 from soulsgui.wire.control import ControlFile, Status
-from soulsgui.wire.http_guard import Door, why_refused
+from soulsgui.wire.http_guard import HttpGuard, why_refused
 from soulsgui.wire.keys import EXPORTER, TELEMETRY, TRAINER, Keys
 from soulsgui.wire.messages.node import NodeState
 
@@ -73,7 +73,7 @@ class Exporter:
         self._server = web.AppRunner(
             app, access_log=None, shutdown_timeout=1.0, keepalive_timeout=_KEPT_ALIVE_S
         )
-        self._door = Door(self._server)
+        self._guard = HttpGuard(self._server)
 
     async def run(self, stop: threading.Event) -> None:
         """Listen, follow the run, and end when asked to."""
@@ -88,14 +88,14 @@ class Exporter:
                     await asyncio.to_thread(self._follow, self._exposition)
                 await asyncio.sleep(_TURN_S)
         finally:
-            await self._door.close()
+            await self._guard.close()
             await self._server.cleanup()
             self._reporter.close()
 
     async def _listen(self) -> None:
         host, port = self._settings.host, self._settings.port
         await self._server.setup()
-        self._door.open()
+        self._guard.open()
         try:
             await web.TCPSite(self._server, host, port).start()
         except OSError as error:
@@ -114,7 +114,7 @@ class Exporter:
         refusal = why_refused(request.headers, self._token, self._loopback)
         if refusal is not None:
             return web.Response(status=refusal[0], text=refusal[1])
-        self._door.known.add(request.protocol)
+        self._guard.known.add(request.protocol)
         return await handler(request)
 
     async def _metrics(self, _request: web.Request) -> web.Response:

@@ -174,6 +174,7 @@ class Intake:
         self.roster.read(connection)
         self.rejects.load(connection)
         self._to_tell |= self._readmission.look(connection)
+        self._readmission.keep_out(connection)
         self._left_over = self._readmission.newest_entries(connection, self.roster.clients)
         ours = [beat.model_id for beat in self.roster.beats.values() if beat.run_id == self._run_id]
         return max([0, *(model_id for model_id in ours if model_id < _BELIEVABLE_MODEL_ID)])
@@ -437,8 +438,7 @@ class Intake:
         if self._outdated:
             connection.delete(*map(self._keys.grant, self._outdated))
             self._outdated.clear()
-        sessions = self.sessions.by_client
-        grants = {name: self.sessions.grant(sessions[name]) for name in self._to_tell if name in sessions}
+        grants = {name: grant for name in self._to_tell if (grant := self.sessions.grant_of(name))}
         if grants:
             self._publisher.tell_all(connection, grants)
         self._to_tell.clear()

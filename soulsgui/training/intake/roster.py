@@ -129,6 +129,14 @@ class Readmission:
                     to_tell.add(client)
         return to_tell
 
+    def keep_out(self, connection: redis.Redis) -> None:
+        """Keep those cut off that were so, and have no session to go on with."""
+        names = [client for client in self._roster.clients if client not in self._sessions.by_client]
+        grants = cast("list[bytes | None]", connection.mget(map(self._keys.grant, names)) if names else [])
+        for client, data in zip(names, grants, strict=True):
+            if (grant := Grant.read(data)) is not None and grant.status == "quarantined":
+                self._sessions.cut_off(client, grant.reason)
+
     def newest_entries(self, connection: redis.Redis, clients: Sequence[str]) -> dict[str, EntryId]:
         """Return the id of the newest entry ever put on the stream of each client that has one."""
         pipeline = connection.pipeline(transaction=False)

@@ -11,7 +11,15 @@ from soulsgui.config.sections.run import MAX_NUM_ENVS
 from soulsgui.wire.keys import PROTOCOL, EntryId, inference_number
 from soulsgui.wire.messages.chunk import Reason
 from soulsgui.wire.messages.heartbeat import MAX_ENVS, Heartbeat
-from soulsgui.wire.messages.session import Grant, GrantStatus, GreedyOrder, Ladder, RoundShare, SessionHello
+from soulsgui.wire.messages.session import (
+    NO_SESSION,
+    Grant,
+    GrantStatus,
+    GreedyOrder,
+    Ladder,
+    RoundShare,
+    SessionHello,
+)
 from soulsgui.wire.versions import update_needed
 
 logger = logging.getLogger(__name__)
@@ -392,6 +400,14 @@ class Sessions:
     def grant(self, session: Session) -> Grant:
         """Return the grant to write now for a session."""
         return self._grant(session, self._explorations().get(session.client))
+
+    def grant_of(self, client: str) -> Grant | None:
+        """Return the grant to write now for a client; None for one that has no session and is not cut off."""
+        if (session := self.by_client.get(client)) is not None:
+            return self.grant(session)
+        if (past := self._past.get(client)) is None or past.cut_off is None:
+            return None
+        return Grant(session=NO_SESSION, status="quarantined", reason=past.cut_off)
 
     def grants(self) -> dict[str, Grant]:
         """Return the grants to write now, by client."""

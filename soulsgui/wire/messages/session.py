@@ -103,11 +103,15 @@ class GreedyOrder(Message):
     asked: list[str] = Field(default_factory=list)
 
 
+NO_SESSION = "0-0"
+"""The session of a grant that cuts a client off which has none."""
+
+
 class Grant(Message):
     """What the trainer allows one client: the `grant:<client>` key.
 
     Attributes:
-        session: Entry id of the hello this answers.
+        session: Entry id of the hello this answers, or `NO_SESSION`.
         status: Whether the session may send.
         reason: Why not, in words.
         credit_bytes, credit_entries: What may be sent since the hello, in total; repeats are harmless.

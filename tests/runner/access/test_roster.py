@@ -15,7 +15,7 @@ from soulsgui.wire.keys import Keys
 from soulsgui.wire.messages.base import Instance
 from soulsgui.wire.messages.heartbeat import Answer, Heartbeat
 from soulsgui.wire.messages.node import NodeState
-from soulsgui.wire.messages.session import Grant, Wish
+from soulsgui.wire.messages.session import NO_SESSION, Grant, Wish
 from tests.faults.waiting import LIMIT_S
 from tests.runner.running import call
 
@@ -245,6 +245,15 @@ def test_who_sends_without_a_beat_is_shown_with_what_was_refused_of_it_and_an_ow
     assert (own.state, silent.state, silent.rejected) == ("joining", "lost", {"not_admitted": 7})
     assert silent.error == "It sends, but gives no sign of life."
     assert roster.statuses(0.0, None)[1].error == ""
+
+
+def test_who_is_cut_off_before_it_ever_gave_a_sign_of_life_is_listed_so() -> None:
+    roster = ClientRoster(Keys())
+    grant = Grant(session=NO_SESSION, status="quarantined", reason="it held too much")
+    clients = {"silent": seen(None, None, grant), "beats": seen(beat("beats"), grant=grant)}
+    roster.take(turn(clients), 0.0)
+    told = [(one.id, one.state, one.error) for one in roster.statuses(0.0, None)]
+    assert told == [(name, "quarantined", "it held too much") for name in ("beats", "silent")]
 
 
 def test_who_is_cut_off_is_news_once() -> None:

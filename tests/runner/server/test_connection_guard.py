@@ -26,7 +26,6 @@ from tests.runner.running import address_of, can_ping, connected
 KEYS = Keys()
 MEMORY = 64 * 2**20
 WITHIN_S = 10.0
-FLOODS_S = [1.0, pytest.param(allowance.FLOOD_S, marks=pytest.mark.slow)]
 WEIGHTS = b"w" * (10 * 2**20)
 WHOLE_WEIGHTS = packed(b"GETRANGE", KEYS.weights.encode(), b"0", b"-1")
 
@@ -109,8 +108,14 @@ async def guarded(tmp_path: Path, settings: RedisSettings) -> AsyncIterator[Guar
     house.close()
 
 
-@pytest.mark.parametrize("take", [half_sent_commands, small_commands], ids=lambda take: take.__name__)
-@pytest.mark.parametrize("flood_s", FLOODS_S)
+ATTACKS = [
+    (half_sent_commands, 1.0),
+    (small_commands, 1.0),
+    pytest.param(small_commands, allowance.FLOOD_S, marks=pytest.mark.slow),
+]
+
+
+@pytest.mark.parametrize(("take", "flood_s"), ATTACKS)
 async def test_who_takes_too_much_is_named_and_shut_out_and_nobody_else_notices(
     guarded: Guarded,
     take: Callable[[Attack], None],

@@ -16,14 +16,14 @@ import pytest
 import redis
 
 from soulsgui.runner.access.certificate import ensure_certificate
-from soulsgui.runner.server import allowance, passing
+from soulsgui.runner.server import allowance, passing, protocol
 from soulsgui.runner.server import gateway as gateway_module
 from soulsgui.runner.server.addresses import private_addresses
 from soulsgui.runner.server.gateway import packed
 from soulsgui.system import free_port
 from soulsgui.wire.access import secret_hash, user_of, user_words
 from soulsgui.wire.connection import Address, connect
-from soulsgui.wire.keys import GATEWAY, Keys
+from soulsgui.wire.keys import GATEWAY, EntryId, Keys
 from soulsgui.wire.messages.node import NodeState
 from tests.faults.proxy import Proxy
 from tests.faults.waiting import until
@@ -309,6 +309,18 @@ def test_what_no_client_needs_is_not_passed_on(outside: Address, words: tuple[by
     assert told.startswith(b"+OK\r\n")
     assert b"-ERR Protocol error" in told
     assert told.count(b"PONG") <= 1
+
+
+def test_no_client_uses_the_ids_of_its_stream_up(outside: Address) -> None:
+    key, latest_ms = Keys(outside.prefix).chunks("a"), round(1000 * (time.time() + protocol._MOST_AHEAD_S))
+    with closing(connect(outside)) as own:
+        for id_ in (f"{latest_ms + 3_600_000}-0", f"{2**64 - 1}-{2**64 - 1}"):
+            with pytest.raises(redis.RedisError):
+                own.xadd(key, {"c": b"x"}, id=id_)
+        own.xadd(key, {"c": b"x"}, id=f"{latest_ms}-{2**64 - 1}")
+        hello = EntryId.parse(own.xadd(key, {"hello": b"x"}))
+        assert hello == (latest_ms + 1, 0)
+        assert own.xadd(key, {"c": b"x"}, id=str(hello.next)) == str(hello.next).encode()
 
 
 def test_who_listens_to_channels_asks_for_nothing_large_there(outside: Address) -> None:

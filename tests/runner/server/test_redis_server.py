@@ -1,6 +1,5 @@
 import asyncio
 import contextlib
-import errno
 import json
 import os
 import shutil
@@ -24,20 +23,18 @@ from soulsgui.config.paths import Folders
 from soulsgui.config.sections.server import RedisSettings
 from soulsgui.errors import ServiceError
 from soulsgui.runner.server.binary import loss_at_start
+from soulsgui.runner.server.health import Pinger, ping
 from soulsgui.runner.server.redis_server import (
-    Pinger,
     RedisServer,
     ensure_server,
-    ping,
     read_or_make_password,
     refuse_a_second,
     unix_socket,
 )
 from soulsgui.runner.services.service import ServiceSpec
 from soulsgui.runner.services.supervisor import Supervisor
-from soulsgui.system import free_port, is_private
+from soulsgui.system import is_private
 from soulsgui.wire.access import user_line
-from soulsgui.wire.connection import Address
 from tests.faults.waiting import LIMIT_S
 from tests.runner.children import QUICK, Events, kill, text_of, until, until_now
 from tests.runner.running import can_ping, connected
@@ -199,14 +196,6 @@ def test_a_full_disk_is_not_a_dead_server(server: RedisServer, tmp_path: Path) -
         process.wait()
 
 
-def test_who_does_not_answer_or_is_no_server_is_not_ready_and_its_tick_stands_still() -> None:
-    health = ping(Address("127.0.0.1", free_port(), "secret"))
-    assert (health.ready, health.tick) == (False, None)
-    assert health.detail == "no answer (ConnectionError)"
-    with socket.create_server(("127.0.0.1", 0)) as silent:
-        assert not ping(Address("127.0.0.1", silent.getsockname()[1], "secret")).ready
-
-
 async def test_a_crowded_server_is_not_a_dead_one_and_is_adopted_by_whoever_comes(
     server: RedisServer, folders: Folders, supervisor: Supervisor
 ) -> None:
@@ -242,34 +231,6 @@ async def test_a_crowded_server_is_not_a_dead_one_and_is_adopted_by_whoever_come
             one.close()
         assert await after.wait_ready("redis", LIMIT_S)
         await after.close()
-
-
-@pytest.mark.parametrize("answer", [b"-MOVED\r\n", b"-ASK 1 a:b\r\n", b"%1\r\n*0\r\n+x\r\n"])
-def test_whatever_answers_in_its_place_the_watching_goes_on(server: RedisServer, answer: bytes) -> None:
-    address = replace(server.address, socket="", pin="")
-    with (
-        socket.create_server((address.host, address.port)) as squatter,
-        contextlib.closing(Pinger(address)) as pinger,
-    ):
-        connection, _ = squatter.accept()
-        with connection:
-            connection.recv(1000)
-            connection.sendall(20 * answer)
-            until_now(lambda: pinger.health().detail)
-        squatter.accept()[0].close()
-        assert not pinger.health().ready, "it asks again"
-
-
-def test_who_has_no_room_for_a_connection_here_takes_the_server_for_alive(
-    server: RedisServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def full(*_: object, **__: object) -> socket.socket:
-        raise OSError(errno.EMFILE, "Too many open files")
-
-    monkeypatch.setattr(socket.socket, "connect", full)
-    health = ping(server.address)
-    assert (health.ready, health.tick is not None) == (False, True)
-    assert health.detail == "this computer has as many files and connections open as it may have"
 
 
 async def test_a_folder_like_a_pattern_keeps_its_password(tmp_path: Path, settings: RedisSettings) -> None:

@@ -14,6 +14,7 @@ from soulsgui.training.intake.sessions import LEFT, NEW_SESSION
 from soulsgui.wire.group_reader import StreamPart
 from soulsgui.wire.keys import Keys
 from soulsgui.wire.messages.heartbeat import MAX_BYTES
+from soulsgui.wire.messages.session import NO_SESSION, Grant
 from tests.training.players import Player
 from tests.training.taking import IntakeOfTest, joined
 from tests.wire.chunks import chunk, segments
@@ -342,6 +343,28 @@ def test_who_only_fails_is_cut_off_until_it_is_released(trainer: IntakeOfTest, m
     assert member.connection.get(member.keys.grant("c")) is None
     joined(trainer, member)
     assert member.granted().status == "accepted"
+
+
+def test_who_has_no_session_is_cut_off_in_its_grant_also_by_the_next_trainer_until_it_is_released(
+    trainer: IntakeOfTest, player: Player
+) -> None:
+    trainer.turn()
+    assert trainer.intake.cut_off(player.connection, "c", "it held too much") == 0
+    following = IntakeOfTest(player.connection, player.keys)
+    following.intake.begin(player.connection)
+    told = player.connection.get(player.keys.grant("c"))
+    grant = Grant.read(told)
+    assert grant is not None
+    assert (grant.session, grant.status, grant.reason) == (NO_SESSION, "quarantined", "it held too much")
+    joined(following, player)
+    assert player.granted().status == "quarantined"
+    player.connection.set(player.keys.grant("c"), told)
+    last = IntakeOfTest(player.connection, player.keys)
+    player.connection.delete(player.keys.beat("c"))
+    last.intake.begin(player.connection)
+    assert last.intake.release("c")
+    last.turn()
+    assert player.connection.get(player.keys.grant("c")) is None
 
 
 @pytest.mark.allow_warnings
