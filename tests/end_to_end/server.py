@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 import psutil
 import redis
 
+from soulsgui.system.processes import LAST
 from soulsgui.wire.api_client import CONTROL_FILE, ApiClient
 from soulsgui.wire.connection import Address, connect
 from soulsgui.wire.control import ControlFile, Status
@@ -124,6 +125,15 @@ class RunningServer:
         for process in left:
             process.kill()
         assert not left, f"left behind: {left}; {self.log.read_text()[-2000:]}"
+
+
+def let_play(runner_pid: int) -> bool:
+    """Let evaluations of a runner have their share of cores that others keep busy, where that is allowed."""
+    for process in psutil.Process(runner_pid).children(recursive=True):
+        with suppress(psutil.Error):
+            if process.nice() == LAST:
+                process.nice(psutil.Process().nice())
+    return True
 
 
 def processes_below(folder: Path) -> list[str]:

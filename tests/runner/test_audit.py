@@ -81,9 +81,10 @@ def test_it_is_private_whatever_stood_there(tmp_path: Path, told: list[AuditEntr
 def test_secrets_and_long_texts_are_left_out_of_parameters() -> None:
     assert params_words(JoinParams(invitation="soulsgui://join/secret")) == "invitation=***"
     assert params_words(ShutdownParams()) == ""
-    told = params_words(ConfigSaveParams(text=1000 * "x", changes={"seed": 3}, base_hash=None))
-    assert told.startswith('text="xxx')
-    assert told.endswith('x… changes={"seed": 3} base_hash=null')
+    text = "alerts:\n  webhook: https://ntfy.sh/secret"
+    told = params_words(ConfigSaveParams(text=text, changes={"env.id": 1000 * "x"}, base_hash=None))
+    assert told.startswith('text=*** changes={"env.id": "xxx')
+    assert told.endswith("x… base_hash=null")
     assert len(told) < 200
 
 

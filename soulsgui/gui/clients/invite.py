@@ -78,7 +78,7 @@ def reach_look(listed: InvitationList) -> Look:
     places = ", ".join(place_words(host, port) for host, port in listed.addresses)
     if listed.lan:
         return Look("state-good", Tone.GOOD, f"Reachable from the private network, at {places}")
-    return Look("state-warning", Tone.WARNING, f"Reachable from this computer alone, at {places}")
+    return Look("state-warning", Tone.WARNING, f"Reachable from the server's computer alone, at {places}")
 
 
 class LanSwitch(QFrame):
@@ -95,8 +95,8 @@ class LanSwitch(QFrame):
         self.setProperty("part", "card")
         self._feed = feed
         about = wrapped(
-            "Other computers come in at this one's private addresses, each with an invitation of its own; "
-            "whoever is not invited is not let in. Everything is encrypted.",
+            "Other computers come in at the private addresses of the server, each with an invitation of its "
+            "own; whoever is not invited is not let in. Everything is encrypted.",
             self,
         )
         self.wrong = wrapped("", self, "bad")
@@ -204,8 +204,8 @@ class InviteDialog(FittingDialog):
         self.link.setAccessibleName("The invitation as a link")
         self.copy = _button("&Copy link", self._copy, card, "copy")
         make_primary(self.copy)
-        save = _button("&Save file…", self._ask_for_path, card, "save")
-        row((self.link, 1), self.copy, save, on=card, margins=(12, 10, 12, 10))
+        self.save = _button("&Save file…", self._ask_for_path, card, "save")
+        row((self.link, 1), self.copy, self.save, on=card, margins=(12, 10, 12, 10))
         parts = (self._title, self.told, card, self.said, self.not_done, None, self._make_foot(page))
         column(*parts, on=page, margins=NO_MARGINS, gap_px=12)
         return page
@@ -274,7 +274,7 @@ class InviteDialog(FittingDialog):
             f"python3 packaging/bootstrap.py client {invitation_file_name(made.client)}"
         )
         if not made.lan:
-            told += "\nOnly this computer can use it: the server is not open to the network."
+            told += "\nOnly the server's computer can use it: the server is not open to the network."
         self.told.setText(told)
         self.link.setText(made.link)
         self.link.setCursorPosition(0)

@@ -45,7 +45,7 @@ class ServerTab(QWidget):
         self._known: InvitationList | None = None
         self._mark = IconLabel(0, self)
         self.reach = wrapped("", self, selectable=True)
-        self.lan = QCheckBox("At the private addresses of this co&mputer: home, office, VPN", self)
+        self.lan = QCheckBox("At the private addresses of its co&mputer: home, office, VPN", self)
         self.public = QCheckBox("Also at its addresses that are not private, from the &Internet", self)
         self.port = QSpinBox(self)
         give_room(self.port)

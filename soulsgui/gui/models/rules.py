@@ -27,6 +27,10 @@ SCORE_TITLES = {
 }
 """What runs are judged by, as people call it."""
 
+STOP_SWEEP = Question(
+    "Stop the sweep?", "The run of its present trial is ended, and counts as given up.", "Stop"
+)
+
 _AT_GOAL = ("mean_return", "env_steps")
 _GONE = ("left", "revoked", "refused")
 _UP = ("starting", "running", "stopping", "backoff")

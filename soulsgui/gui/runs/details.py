@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from functools import partial
-from pathlib import Path
+from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any
 
 from PySide6.QtCore import Qt, QUrl, Signal
@@ -353,7 +353,8 @@ class RunDetails(QWidget):
         hello = self._feed.hello
         if hello is None or self._run is None:
             return ""
-        return str(Folders(Path(hello.config_dir), Path(hello.data_dir)).runs / self._run.id)
+        kind = PurePosixPath if hello.data_dir.startswith("/") else PureWindowsPath  # as paths are there
+        return str(kind(hello.data_dir, Folders.runs, self._run.id))
 
     def _resume_question(self) -> Question | None:
         return resume_question(self._run, self._feed.status.run) if self._run is not None else None

@@ -12,7 +12,7 @@ from soulsgui.gui.colours import Tone
 from soulsgui.gui.feed import Call, Feed, Fetch
 from soulsgui.gui.models.connection import why_not
 from soulsgui.gui.models.records import Column, RecordsModel, number
-from soulsgui.gui.models.rules import SCORE_TITLES, Question, run_title
+from soulsgui.gui.models.rules import SCORE_TITLES, STOP_SWEEP, run_title
 from soulsgui.gui.runs.models import GroupRow, statistics_words
 from soulsgui.gui.settings.spec import as_yaml
 from soulsgui.gui.shell import Shell, notify_problem
@@ -230,7 +230,7 @@ class SweepPart(QWidget):
         self.use = FittingButton("Use the best for a new run", "play", self)
         self.use.clicked.connect(self._use)
         words = Words("Stop the sweep…", "Ending its trial …", "Stopped")
-        self.stop = AskingButton(words, "stop", lambda: feed.call("sweep.stop"), self._question, self)
+        self.stop = AskingButton(words, "stop", lambda: feed.call("sweep.stop"), lambda: STOP_SWEEP, self)
         self.stop.problem.connect(partial(notify_problem, shell))
         self.stop.finished.connect(self.refresh)
         column(self.words, row(self.use, self.stop, None), (self._split, 1), on=self, margins=NO_MARGINS)
@@ -309,10 +309,6 @@ class SweepPart(QWidget):
     def _use(self) -> None:
         if self.sweep is not None and self.sweep.best is not None:
             self._shell.open_new_run(dict(self.sweep.best.values))
-
-    def _question(self) -> Question | None:
-        sentence = "The run of its present trial is saved and ended, and counts as given up."
-        return Question("Stop the sweep?", sentence, "Stop")
 
     def _open(self, *_: object) -> None:
         trial = self.model.at(self.table.currentIndex().row()) if self.model is not None else None

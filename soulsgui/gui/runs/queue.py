@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QWidget
 from soulsgui.gui import text
 from soulsgui.gui.feed import Call, Feed, together
 from soulsgui.gui.models.connection import why_not
-from soulsgui.gui.models.rules import Question, algorithm_title, purge_question, run_title
+from soulsgui.gui.models.rules import STOP_SWEEP, Question, algorithm_title, purge_question, run_title
 from soulsgui.gui.runs.models import QueuedRow
 from soulsgui.gui.shell import Shell, notify_problem
 from soulsgui.gui.widgets.ask import AskingButton
@@ -44,6 +44,8 @@ class QueuePanel(QWidget):
         self.buttons["remove"] = AskingButton(taking, "remove", self._remove, self._question, self)
         taking = Words("Take its experiment out…", "Taking it out …", "Taken out")
         self.buttons["all"] = AskingButton(taking, "remove", self._remove_all, self._question_of_all, self)
+        stopping, stop = Words("Stop its sweep…", "Stopping …", "Stopped"), partial(feed.call, "sweep.stop")
+        self.buttons["sweep"] = AskingButton(stopping, "stop", stop, lambda: STOP_SWEEP, self)
         for button in self.buttons.values():
             button.problem.connect(partial(notify_problem, shell))
         line = flow(*self.buttons.values(), gap_px=_GAP_PX)
@@ -69,9 +71,11 @@ class QueuePanel(QWidget):
             ("later", "It is the last one." if end else "", "One place back"),
             ("remove", "", "What it was to begin with is gone then"),
             ("all", "", "All runs of its experiment that wait"),
+            ("sweep", "", "End it, with this trial"),
         ):
             self.buttons[name].allow(not (away or refusal), away or refusal or hint)
         self.buttons["all"].setVisible(bool(row.experiment))
+        self.buttons["sweep"].setVisible(bool(row.sweep))
 
     def _move(self, to: Any) -> Call | None:
         if self._row is None:

@@ -142,8 +142,9 @@ class MainWindow(QMainWindow):
         self._theme = theme
         self._preferences = preferences
         self._entries = page_entries()
-        # A computer that can't train is there to play.
-        self.mode = mode or (preferences.mode if can_train() else Mode.CLIENT)
+        # A computer that can't train is there to play, or to show a server elsewhere.
+        serves = can_train() or preferences.server_to_show() is not None
+        self.mode = mode or (preferences.mode if serves else Mode.CLIENT)
         self._user_chose = preferences.page not in ("", WELCOME)
         self._ended_unused = False  # its server, before it was used for anything
         self._first_show_began = self._was_shown = False

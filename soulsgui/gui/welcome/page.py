@@ -94,14 +94,17 @@ class WelcomePage(QWidget):
         self.connect_it = QPushButton("C&onnect…", self)
         dress(self.connect_it, "link")
         self.connect_it.clicked.connect(self._shell.open_add_server)
-        make_primary(self.try_it if can_train() else self.help)
+        make_primary(self.help if _why_no_training(self._feed.remote) else self.try_it)
 
     def _build(self) -> None:
+        where, begins = "this computer", "This computer becomes the server: it"
+        if self._feed.remote:
+            where, begins = "the server", "The server"
         self.tiles = (
             Tile(
                 "tile-try",
                 "Try it (CartPole)",
-                "Trains an agent to balance a pole, with two players on this computer. "
+                f"Trains an agent to balance a pole, with two players on {where}. "
                 "A curve moves within seconds; it is solved within a minute.",
                 self.try_it,
                 self,
@@ -109,7 +112,7 @@ class WelcomePage(QWidget):
             Tile(
                 "service-trainer",
                 "Train here",
-                "Choose a preset or your own settings. This computer becomes the server: it trains, "
+                f"Choose a preset or your own settings. {begins} trains, "
                 "and other computers may play for it.",
                 self.train,
                 self,

@@ -12,7 +12,10 @@ from soulsgui.wire.messages.server_config import Execution
 
 _CHARACTERS = 70
 
-_ELSEWHERE = "Until you agree nothing of it runs. Agree only if you know where the run comes from."
+_ELSEWHERE = (
+    "It would run on the server's computer. Until you agree nothing of it does. "
+    "Agree only if you know where the run comes from."
+)
 
 
 class AgreeDialog(FormDialog):

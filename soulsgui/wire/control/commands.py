@@ -417,7 +417,7 @@ class ConfigCheckParams(Params):
 class ConfigSaveParams(Params):
     """Either the text whole, or changes by key."""
 
-    text: str | None = optional("the whole text", None)
+    text: str | None = optional("the whole text", None, repr=False)  # secrets may stand in it
     changes: dict[str, Any] = optional("settings by dotted key", {})
     reset: list[str] = optional("keys that take the shipped value again", [])
     base_hash: str | None = optional("hash the change was made from, else `not_now`; null overwrites", None)

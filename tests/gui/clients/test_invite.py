@@ -46,7 +46,7 @@ def test_a_name_is_checked_as_it_is_typed() -> None:
 def test_it_says_from_where_the_server_is_reachable() -> None:
     closed = invite.reach_look(listed())
     assert closed.tone is Tone.WARNING
-    assert closed.word == "Reachable from this computer alone, at 127.0.0.1:6379"
+    assert closed.word == "Reachable from the server's computer alone, at 127.0.0.1:6379"
     wide = invite.reach_look(listed(lan=True, addresses=[("192.168.1.5", 6379), ("pc", 6379)]))
     assert wide.tone is Tone.GOOD
     assert wide.word.endswith("at 192.168.1.5:6379, pc:6379")
@@ -87,7 +87,7 @@ def test_an_invitation_is_given_out_as_a_link_and_a_file_and_taken_back(
     dialog.invite.click()
     qtbot.waitUntil(lambda: dialog.link.text() == INVITATION.link)
     assert fake.sent_of("clients.invite.create")[-1].params == {"client": "gamer-13"}
-    assert "Only this computer can use it" in dialog.told.text()
+    assert "Only the server's computer can use it" in dialog.told.text()
     dialog.copy.click()
     assert QGuiApplication.clipboard().text() == INVITATION.link
     path = tmp_path / "gamer-13.soulsgui"

@@ -1,6 +1,9 @@
 """asyncio, folders and windows for the tests of the window."""
 
 import asyncio
+import os
+import shlex
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -9,12 +12,17 @@ from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
 from soulsgui.config.paths import Folders
+from soulsgui.gui.models.connection import ConnectionState
 from soulsgui.gui.preferences import Mode, Preferences
+from soulsgui.gui.shell import connection, remote, runner_link
 from soulsgui.gui.shell.connection import SleepWatch
 from soulsgui.gui.shell.window import MainWindow
 from soulsgui.gui.theme import Theme
+from tests.end_to_end.server import RunningServer
+from tests.faults.waiting import LIMIT_S
 from tests.gui.fake_feed import FakeFeed
 from tests.gui.shell.driving import OpenedWindow, close_messages, qt_asyncio
+from tests.gui.shell.far import Far, Ssh
 from tests.gui.shell.stub_pages import stub_pages
 
 Make = Callable[..., MainWindow]
@@ -80,3 +88,40 @@ def open_window(qapp: QApplication, qt_loop: asyncio.AbstractEventLoop, theme: T
     yield begin
     for one in made:
         one.close()
+
+
+@pytest.fixture
+def ssh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ssh:
+    # Usual limits are far below what a busy machine may take.
+    for module, name in (
+        (remote, "_LIMIT_S"),
+        (connection, "_FAR_HELLO_TIMEOUT_S"),
+        (runner_link, "_PING_EVERY_S"),
+    ):
+        monkeypatch.setattr(module, name, LIMIT_S)
+    made = Ssh(tmp_path / "bin")
+    monkeypatch.setenv("PATH", f"{made.folder}{os.pathsep}{os.environ['PATH']}")
+    return made
+
+
+@pytest.fixture
+def far(
+    qapp: QApplication,
+    qt_loop: asyncio.AbstractEventLoop,
+    theme: Theme,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Iterator[Far]:
+    home = tmp_path / "home"
+    monkeypatch.setenv("HOME", str(home))
+    made = Far(qapp, theme, folders_below(home))
+    made.until_state(ConnectionState.WELCOME)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def command(ssh: Ssh, server: RunningServer) -> str:
+    """How the server's SoulsGUI is called there."""
+    places = ["--config-dir", str(server.folder / "config"), "--data-dir", str(server.folder / "data")]
+    return str(ssh.write("soulsgui", f'exec {shlex.join([sys.executable, "-m", "soulsgui", *places])} "$@"'))

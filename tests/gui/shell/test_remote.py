@@ -1,41 +1,31 @@
 """A server of another computer, reached by `ssh`: here by one that runs and forwards on this machine."""
 
-import asyncio
-import json
 import os
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
-import psutil
 import pytest
-from PySide6.QtWidgets import QApplication
 
 from soulsgui.config.paths import Folders
 from soulsgui.errors import UsageError
-from soulsgui.gui.config.page import ConfigPage
 from soulsgui.gui.models.connection import ConnectionState, RemoteServer
 from soulsgui.gui.preferences import Preferences
-from soulsgui.gui.shell import connection, remote, runner_link
 from soulsgui.gui.shell.remote import SshRefusedError, error_of
 from soulsgui.gui.shell.servers import AddServerDialog
-from soulsgui.gui.theme import Theme
-from soulsgui.gui.widgets.empty_state import EmptyState
 from soulsgui.wire.control import RunStatus, Status
 from tests.end_to_end.server import RunningServer, processes_below, wait_for
 from tests.faults.waiting import LIMIT_S
 from tests.gui.fake_feed import FakeFeed
 from tests.gui.reading import part_of
-from tests.gui.shell import fake_ssh
 from tests.gui.shell.conftest import Make, folders_below
-from tests.gui.shell.driving import OpenedWindow, finish
+from tests.gui.shell.driving import finish
+from tests.gui.shell.far import HOST, Far, Ssh
 from tests.gui.shell.stub_pages import StubPage
 
 pytestmark = pytest.mark.processes
 S = ConnectionState
-HOST = "me@lab"
 REFUSED = {
     "nowhere": (255, "ssh: Could not resolve hostname nowhere: Name or service not known"),
     "locked": (255, "me@locked: Permission denied (publickey,password)."),
@@ -43,131 +33,6 @@ REFUSED = {
     "changed": (255, "@ WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED! @\nHost key verification failed."),
     "bare": (127, "sh: 1: soulsgui: not found"),
 }
-
-
-class Ssh:
-    """What stands in the place of `ssh` on the PATH, and what was asked of it."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        folder.mkdir()
-        line = shlex.join([sys.executable, fake_ssh.__file__, str(folder)])
-        self.write("ssh", f'exec {line} "$@"')
-
-    def write(self, name: str, line: str) -> Path:
-        path = self.folder / name
-        path.write_text(f"#!/bin/sh\n{line}\n")
-        path.chmod(0o755)
-        return path
-
-    def fail(self, fails: dict[str, tuple[int, str]]) -> None:
-        (self.folder / "fails.json").write_text(json.dumps(fails))
-
-    @property
-    def calls(self) -> list[list[str]]:
-        told = self.folder / "calls.jsonl"
-        return [json.loads(line) for line in told.read_text().splitlines()] if told.exists() else []
-
-    def tunnels(self) -> list[psutil.Process]:
-        return [one for one in psutil.Process().children() if "-L" in one.cmdline()]
-
-
-@pytest.fixture
-def ssh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ssh:
-    # Usual limits are far below what a busy machine may take.
-    for module, name in (
-        (remote, "_LIMIT_S"),
-        (connection, "_FAR_HELLO_TIMEOUT_S"),
-        (runner_link, "_PING_EVERY_S"),
-    ):
-        monkeypatch.setattr(module, name, LIMIT_S)
-    made = Ssh(tmp_path / "bin")
-    monkeypatch.setenv("PATH", f"{made.folder}{os.pathsep}{os.environ['PATH']}")
-    return made
-
-
-class Far(OpenedWindow):
-    """A window with a home of its own, in which no server has ever been."""
-
-    def add(self, host: str, command: str = "") -> AddServerDialog:
-        self.window.toolbar.servers.add_wanted.emit()
-        dialog = self.window.findChildren(AddServerDialog)[-1]
-        dialog.host.setText(host)
-        dialog.command.setText(command)
-        dialog.connect_it.click()
-        return dialog
-
-
-@pytest.fixture
-def far(
-    qapp: QApplication, qt_loop: asyncio.AbstractEventLoop, theme: Theme, tmp_path: Path
-) -> Iterator[Far]:
-    made = Far(qapp, theme, folders_below(tmp_path / "home"))
-    made.until_state(S.WELCOME)
-    yield made
-    made.close()
-
-
-@pytest.fixture
-def command(ssh: Ssh, server: RunningServer) -> str:
-    """How the server's SoulsGUI is called there."""
-    places = ["--config-dir", str(server.folder / "config"), "--data-dir", str(server.folder / "data")]
-    return str(ssh.write("soulsgui", f'exec {shlex.join([sys.executable, "-m", "soulsgui", *places])} "$@"'))
-
-
-def test_a_window_without_any_server_file_sees_and_changes_a_server_of_another_computer(
-    far: Far, ssh: Ssh, server: RunningServer, command: str
-) -> None:
-    far.add(HOST, command)
-    far.until_live()
-    ask, tunnel = ssh.calls[:2]
-    assert ask[ask.index("--") :] == ["--", HOST, command, "control", "--json"]
-    assert tunnel[tunnel.index("--") :] == ["--", HOST, command, "control", "--hold"]
-    for words in (ask, tunnel):
-        assert "BatchMode=yes" in words
-
-    window = far.window
-    for name in window.navigation.names:
-        window.show_page(name)
-        page = window.pages.made(name)
-        assert page is not None
-        assert not isinstance(page, EmptyState), name
-        assert page.isVisible()
-    window.show_page("config")
-    config = window.pages.made("config")
-    assert isinstance(config, ConfigPage)
-    far.until(lambda: config.views.filled, "the file of that server")
-    config.views.text.setPlainText("ppo:\n  n_steps: 48\n")
-    file = server.folder / "config" / "config.yaml"
-
-    def saved() -> bool:
-        # Again where a slow machine has lost the connection meanwhile.
-        if config.head.save.isEnabled():
-            config.head.save.click()
-        return file.exists() and "n_steps: 48" in file.read_text()
-
-    far.until(saved, "it is saved there")
-    far.until_live()
-    token = json.loads((server.data / "server" / "control.json").read_text())["token"]
-    window.remember()
-    left = [path for path in far.folders.config.parent.rglob("*") if path.is_file()]
-    assert {path.name for path in left} == {"window.ini"}, "nothing of a server is written here"
-    assert all(token not in path.read_text() for path in left)
-    assert Preferences(far.folders).servers == [RemoteServer(HOST, command)]
-
-    (before,), asked = ssh.tunnels(), len(ssh.calls)
-    before.kill()
-    far.until(lambda: far.feed.connection.state is S.RECONNECTING, "that the tunnel is gone is noticed")
-    far.until(lambda: far.feed.connection.live, "there is another one")
-    (after,) = ssh.tunnels()
-    assert after.pid != before.pid
-    assert len(ssh.calls) >= asked + 2, "each connection asks anew"
-
-    window.show_server(None)
-    far.until(lambda: far.feed.connection.state is S.WELCOME, "back at this computer")
-    assert not ssh.tunnels()
-    assert far.feed.hello is None
-    assert window.toolbar.servers.accessibleName() == "Server: This computer"
 
 
 def as_soulsgui(ssh: Ssh, server: RunningServer) -> str:

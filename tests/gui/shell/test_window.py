@@ -9,7 +9,7 @@ from soulsgui import __version__
 from soulsgui.config.paths import Folders
 from soulsgui.gui.clients.invite import InviteDialog
 from soulsgui.gui.config.mending import MendConfigDialog
-from soulsgui.gui.models.connection import Connection, ConnectionState
+from soulsgui.gui.models.connection import Connection, ConnectionState, RemoteServer
 from soulsgui.gui.plotting.plot import Plot
 from soulsgui.gui.preferences import AtClosing, Mode, Preferences
 from soulsgui.gui.shell.manual import ManualDialog
@@ -619,6 +619,22 @@ def test_a_computer_that_only_plays_opens_in_client_mode_starts_no_server_and_sa
     assert [one.isEnabled() for one in (page.try_it, page.train, page.help)] == [False, False, True]
     assert "PyTorch, which training needs, is not installed" in page.tiles[0].why.text()
     assert page.tiles[0].why.text() == page.tiles[1].why.text()
+
+
+def test_a_computer_that_only_plays_opens_with_the_server_elsewhere_that_it_showed_last(
+    make: Make, folders: Folders, feed: FakeFeed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in ("shell.window", "welcome.page"):
+        monkeypatch.setattr(f"soulsgui.gui.{module}.can_train", lambda: False)
+    preferences = Preferences(folders)
+    preferences.keep_servers([RemoteServer("lab")])
+    preferences.shown_server = "lab"
+    feed.forget(remote=True)
+    window = make("welcome")
+    assert window.mode is Mode.SERVER
+    page: Any = window.pages.page
+    assert page.try_it.isEnabled()
+    assert "this computer" not in words_of(page.tiles[0]) + words_of(page.tiles[1]).lower()
 
 
 def event(number: int, level: str = "error", **more: Any) -> Event:

@@ -81,7 +81,9 @@ def test_the_server_is_opened_to_the_network_and_then_invites_with_its_addresses
     first = feed.hello
     opened.window.open_invite()
     dialog = part_of(opened.window, InviteDialog)
-    opened.until(lambda: "this computer alone" in dialog.reach.text(), "it says from where it is reached")
+    opened.until(
+        lambda: "the server's computer alone" in dialog.reach.text(), "it says from where it is reached"
+    )
     dialog.lan.allow.click()
     opened.until(lambda: "private network" in dialog.reach.text(), "the dialog has noticed")
     assert feed.hello == first, "the server goes on"
