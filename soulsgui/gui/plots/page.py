@@ -108,16 +108,17 @@ class PlotsPage(QWidget):
 
     def _build(self) -> None:
         self.runs = Choices("Runs", "Search names, environments, algorithms", self)
-        self.metrics = Choices("Metrics", "Search metrics", self)
         self.landing = self.runs.list
         self.landing.setObjectName("plotsRuns")
-        self.controls = PlotsControls(self._shell.settings(), self)
         self.pin = FittingButton("Pin", "pin", self)
         self.pin.setCheckable(True)
         self.pin.explain("Keep the run at the top of the list, and drawn by “Only this”")
         self.only = FittingButton("Only this", "filter", self)
         self.only.explain("Draw no other run but this one and the pinned ones")
         self.runs.column.addLayout(flow(self.pin, self.only, gap_px=6))
+        # Tab goes by what was made first.
+        self.metrics = Choices("Metrics", "Search metrics", self)
+        self.controls = PlotsControls(self._shell.settings(), self)
         self._lists = QSplitter(Qt.Orientation.Vertical, self)
         self._lists.setObjectName("plotsLists")
         self._lists.setChildrenCollapsible(False)
