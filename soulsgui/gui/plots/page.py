@@ -21,7 +21,7 @@ from soulsgui.gui import text
 from soulsgui.gui.feed import Call, Feed, Fetch
 from soulsgui.gui.geometry import Memory
 from soulsgui.gui.models.connection import why_not
-from soulsgui.gui.models.rules import algorithm_title, reward_words, run_title, short_name
+from soulsgui.gui.models.rules import SCORE_TITLES, algorithm_title, reward_words, run_title, short_name
 from soulsgui.gui.plots.cell import PlotCell, Shown
 from soulsgui.gui.plots.choices import Choice, Choices
 from soulsgui.gui.plots.controls import PlotsControls
@@ -356,7 +356,8 @@ class PlotsPage(QWidget):
         words = [run.id, run.env_id, algorithm_title(run), run_look(run.state).word.lower()]
         tip = " · ".join(word for word in words if word)
         if run.best_mean_return is not None:
-            tip += f"\nBest mean return {text.value(run.best_mean_return)}"
+            score = SCORE_TITLES["best_mean_return"].capitalize()
+            tip += f"\n{score}: {text.value(run.best_mean_return)}"
         pinned = run.id in self._layout.pinned
         return Choice(run.id, run_title(run), tip, self._colours.get(run.id, 0), pinned)
 

@@ -44,7 +44,7 @@ def metric_title(metric: str) -> str:
 
 
 def metric_order(metrics: Iterable[str]) -> list[str]:
-    """Return metrics as they are offered: evaluations and those of episodes first, the others by name, resources last."""
+    """Return metrics as they are offered: of evaluations and episodes first, then by name, resources last."""
     offered = set(metrics)
     judged = [EVALUATION_RETURN] if EVALUATION_RETURN in offered else []
     first = [*judged, RETURN, LENGTH, MEAN_RETURN]
