@@ -1,6 +1,7 @@
 """Every widget of every page and dialog can be named, reached by Tab, and read, in light and dark."""
 
 from collections.abc import Callable, Iterator
+from itertools import chain
 
 import numpy as np
 import pytest
@@ -72,15 +73,21 @@ def both_themes(theme: Theme, request: pytest.FixtureRequest) -> Iterator[Theme]
     theme.choose(ThemeChoice.LIGHT)
 
 
-def controls_of(surface: QWidget) -> Iterator[QWidget]:
+def seen_in(part: QWidget) -> Iterator[QWidget]:
+    for one in (part, *part.findChildren(QWidget)):
+        if one.isVisible() and one.window() is part.window():
+            yield one
+
+
+def controls_of(part: QWidget) -> Iterator[QWidget]:
     """What a user works with; not the parts that Qt makes such a widget of."""
-    for one in surface.findChildren(QWidget):
-        if not one.isVisible() or isinstance(one, QScrollBar | QHeaderView):
+    for one in seen_in(part):
+        if one.isWindow() or isinstance(one, QScrollBar | QHeaderView):
             continue
         around, beyond = one.parentWidget(), one.parentWidget().parentWidget()
         inner = isinstance(around, CONTROLS) or isinstance(beyond, QComboBox | QAbstractItemView)
         works = isinstance(one, CONTROLS) or bool(one.focusPolicy() & Qt.FocusPolicy.TabFocus)
-        if works and not inner and one.focusProxy() is None and one.window() is surface.window():
+        if works and not inner and one.focusProxy() is None:
             yield one
 
 
@@ -99,23 +106,23 @@ def name_of(widget: QWidget) -> str:
     return QAccessible.queryAccessibleInterface(widget).text(QAccessible.Text.Name) or widget.toolTip()
 
 
-def without_name(surface: QWidget) -> list[str]:
-    return [f"{told(one)} has no name" for one in controls_of(surface) if not name_of(one).strip()]
+def without_name(part: QWidget) -> list[str]:
+    return [f"{told(one)} has no name" for one in controls_of(part) if not name_of(one).strip()]
 
 
-def out_of_reach(surface: QWidget) -> list[str]:
+def out_of_reach(part: QWidget) -> list[str]:
     """Tell what can be worked with and is not on the way of Tab; on its first way it may enable more."""
-    return round_by_tab(surface) and round_by_tab(surface)
+    return round_by_tab(part) and round_by_tab(part)
 
 
-def round_by_tab(surface: QWidget) -> list[str]:
+def round_by_tab(part: QWidget) -> list[str]:
     """Press Tab until it comes round, and tell what was not on the way."""
     reached: dict[tuple[QWidget, int], None] = {}
-    while (at := (widget := QApplication.focusWidget() or surface, link_of(widget))) not in reached:
+    while (at := (widget := QApplication.focusWidget() or part.window(), link_of(widget))) not in reached:
         reached[at] = None
         QTest.keyClick(widget, Qt.Key.Key_Tab)
     on_the_way = {widget for widget, _ in reached}
-    wanted = [one for one in controls_of(surface) if one.isEnabled()]
+    wanted = [one for one in controls_of(part) if one.isEnabled()]
     return [f"{told(one)} is not reached by Tab" for one in wanted if one not in on_the_way]
 
 
@@ -166,16 +173,14 @@ def ground(picture: QImage, place: QRect) -> str:
     return f"#{shades[counts.argmax()] & 0xFFFFFF:06x}"
 
 
-def hard_to_read(surface: QWidget) -> list[str]:
+def hard_to_read(part: QWidget) -> list[str]:
     """Tell whose words stand out too little, each in its own colour from what was drawn around them."""
     found = []
-    scrolled = [area.widget() for area in surface.findChildren(QScrollArea) if area.isVisible()]
-    for root in (surface, *scrolled):
+    scrolled = [area.widget() for area in seen_in(part) if isinstance(area, QScrollArea)]
+    for root in (part, *scrolled):
         picture = root.grab().toImage()
-        for one in root.findChildren(QWidget):
-            if not (one.isVisible() and one.isEnabled()) or one.window() is not surface.window():
-                continue
-            for place, colour in words_on(one):
+        for one in seen_in(root):
+            for place, colour in words_on(one) if one.isEnabled() else ():
                 place = place.translated(one.mapTo(root, QPoint())) & picture.rect()
                 if place.isEmpty():
                     continue
@@ -191,20 +196,20 @@ def faults(qtbot: QtBot, fake: FakeFeed, surface: QWidget, inside: QWidget) -> l
     surface.activateWindow()
     qtbot.waitUntil(surface.isActiveWindow)
     found: dict[str, None] = {}
-    for _ in turned_over(inside):
-        qtbot.waitUntil(lambda: settled(fake, surface))
-        found |= dict.fromkeys((*without_name(surface), *out_of_reach(surface), *hard_to_read(surface)))
+    for part in chain([surface], turned_over(inside)):
+        qtbot.waitUntil(lambda part=part: settled(fake, part))
+        found |= dict.fromkeys((*without_name(part), *out_of_reach(part), *hard_to_read(part)))
     return list(found)
 
 
-def settled(fake: FakeFeed, surface: QWidget) -> bool:
+def settled(fake: FakeFeed, part: QWidget) -> bool:
     """Whether everything asked is answered, and the plots are made."""
-    hosts = [one for one in surface.findChildren(PlotHost) if not one.visibleRegion().isEmpty()]
+    hosts = [one for one in part.findChildren(PlotHost) if not one.visibleRegion().isEmpty()]
     asked = [one.call for one in fake.sent if one.command in fake.answers]
     return all(one.over for one in asked) and all(one.plot is not None for one in hosts)
 
 
-def turned_over(part: QWidget) -> Iterator[None]:
+def turned_over(part: QWidget) -> Iterator[QWidget]:
     """Bring to the front in turn what lies behind one another: tabs, panels, what stands for nothing."""
     found = (*part.findChildren(QTabWidget), *part.findChildren(QStackedLayout))
     stacks = {one if isinstance(one, QTabWidget) else one.parentWidget(): one for one in found}
@@ -214,9 +219,8 @@ def turned_over(part: QWidget) -> Iterator[None]:
         for place in range(stacks[holder].count()):
             stacks[holder].setCurrentIndex(place)
             QApplication.processEvents()
+            yield stacks[holder].widget(place)
             yield from turned_over(stacks[holder].widget(place))
-    if not outer:
-        yield
 
 
 def stored_run() -> dict[str, Answer]:
