@@ -89,7 +89,7 @@ def as_api_error(error: Exception, command: str) -> ApiError:
         remedy = "The runner's log holds the details: soulsgui logs runner"
         failed = f"{command} failed inside the runner: {name}"
         return ApiError(code=ErrorCode.FAILED, message=failed, remedy=remedy)
-    return ApiError(code=code, message=f"{command}: {what}", remedy=remedy)
+    return ApiError(code=code, message=what, remedy=remedy)
 
 
 def bad_parameters(error: ValidationError, command: str) -> ApiError:

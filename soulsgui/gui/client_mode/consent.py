@@ -215,6 +215,7 @@ class ConsentPanel(QWidget):
         self.always.setObjectName("consentAlways")
         foot = row(self.accept, self.decline, None)
         area = MiddleColumn(_WIDEST_CHARACTERS, self)
+        area.setAccessibleName("Invitation")
         area.fill(self.title, card, self.always, foot, None, margins=(16, 20, 16, 16), gap_px=16)
         self.setFocusProxy(area)
         column(area, on=self, margins=NO_MARGINS)

@@ -200,6 +200,7 @@ class ClientPage(QWidget):
         self.curve = OwnCurve(self._feed, self)
         self.log = LogSection(self._feed, self)
         self._area = MiddleColumn(_WIDEST_CHARACTERS, self)
+        self._area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         controls = row(self.switch, (self.pausing, 1), gap_px=8)
         upper = self.state, controls, self.servers, self.rules, self.checks, self.given
         self._area.fill(*upper, (self.curve, 1), self.log, margins=(16, 14, 16, 12), gap_px=12)

@@ -21,7 +21,7 @@ class Question:
 
 
 SCORE_TITLES = {
-    "best_mean_return": "best mean return",
+    "best_mean_return": "mean return of the best model",
     "mean_return": "last mean return",
     "evaluation_return": "last evaluation",
 }

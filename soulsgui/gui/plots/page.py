@@ -21,7 +21,7 @@ from soulsgui.gui import text
 from soulsgui.gui.feed import Call, Feed, Fetch
 from soulsgui.gui.geometry import Memory
 from soulsgui.gui.models.connection import why_not
-from soulsgui.gui.models.rules import algorithm_title, reward_words, run_title, short_name
+from soulsgui.gui.models.rules import SCORE_TITLES, algorithm_title, reward_words, run_title, short_name
 from soulsgui.gui.plots.cell import PlotCell, Shown
 from soulsgui.gui.plots.choices import Choice, Choices
 from soulsgui.gui.plots.controls import PlotsControls
@@ -108,16 +108,17 @@ class PlotsPage(QWidget):
 
     def _build(self) -> None:
         self.runs = Choices("Runs", "Search names, environments, algorithms", self)
-        self.metrics = Choices("Metrics", "Search metrics", self)
         self.landing = self.runs.list
         self.landing.setObjectName("plotsRuns")
-        self.controls = PlotsControls(self._shell.settings(), self)
         self.pin = FittingButton("Pin", "pin", self)
         self.pin.setCheckable(True)
         self.pin.explain("Keep the run at the top of the list, and drawn by “Only this”")
         self.only = FittingButton("Only this", "filter", self)
         self.only.explain("Draw no other run but this one and the pinned ones")
         self.runs.column.addLayout(flow(self.pin, self.only, gap_px=6))
+        # Tab goes by what was made first.
+        self.metrics = Choices("Metrics", "Search metrics", self)
+        self.controls = PlotsControls(self._shell.settings(), self)
         self._lists = QSplitter(Qt.Orientation.Vertical, self)
         self._lists.setObjectName("plotsLists")
         self._lists.setChildrenCollapsible(False)
@@ -355,7 +356,8 @@ class PlotsPage(QWidget):
         words = [run.id, run.env_id, algorithm_title(run), run_look(run.state).word.lower()]
         tip = " · ".join(word for word in words if word)
         if run.best_mean_return is not None:
-            tip += f"\nBest mean return {text.value(run.best_mean_return)}"
+            score = SCORE_TITLES["best_mean_return"].capitalize()
+            tip += f"\n{score}: {text.value(run.best_mean_return)}"
         pinned = run.id in self._layout.pinned
         return Choice(run.id, run_title(run), tip, self._colours.get(run.id, 0), pinned)
 

@@ -13,7 +13,7 @@ from soulsgui.gui.widgets.fitting_button import FittingButton
 from soulsgui.gui.widgets.flow_layout import FlowLayout
 from soulsgui.gui.widgets.inputs import leave_wheel_to_page
 from soulsgui.gui.widgets.labels import Label, muted, set_tip
-from soulsgui.wire.messages.metrics import EVALUATION_RETURN
+from soulsgui.wire.messages.metrics import EVALUATION_RETURN, RESOURCE_PREFIX
 
 _GAP_PX = 8
 _SMOOTH_EVERY_MS = 60
@@ -22,7 +22,8 @@ _USUAL_SMOOTHING = 40
 MEAN_RETURN = "mean_return"
 """Mean return over the last episodes (`stop.window`)."""
 
-_ABBREVIATIONS = {"kl": "KL", "q": "Q", "td": "TD", "s": "(s)"}
+_ABBREVIATIONS = {"kl": "KL", "q": "Q", "td": "TD", "s": "(s)", "cpu": "CPU", "gpu": "GPU"}
+_ABBREVIATIONS |= {"percent": "(%)", "bytes": "(bytes)", "bytes/s": "(bytes/s)"}
 
 
 def metric_title(metric: str) -> str:
@@ -37,17 +38,18 @@ def metric_title(metric: str) -> str:
     }
     if metric in titles:
         return titles[metric]
-    words = [_ABBREVIATIONS.get(word, word) for word in metric.split("_")]
+    name = metric.removeprefix(RESOURCE_PREFIX).replace("bytes_per_s", "bytes/s")
+    words = [_ABBREVIATIONS.get(word, word) for word in name.split("_")]
     return text.plain(" ".join([words[0][:1].upper() + words[0][1:], *words[1:]]))
 
 
 def metric_order(metrics: Iterable[str]) -> list[str]:
-    """Return metrics as they are offered: evaluations and those of episodes first, the others by name."""
+    """Return metrics as they are offered: of evaluations and episodes first, then by name, resources last."""
     offered = set(metrics)
     judged = [EVALUATION_RETURN] if EVALUATION_RETURN in offered else []
     first = [*judged, RETURN, LENGTH, MEAN_RETURN]
-    others = sorted(offered - set(first), key=lambda metric: metric_title(metric).casefold())
-    return [*first, *others]
+    titles = {metric: metric_title(metric).casefold() for metric in offered - set(first)}
+    return [*first, *sorted(titles, key=lambda one: (one.startswith(RESOURCE_PREFIX), titles[one]))]
 
 
 def smoothing_weight(position: int) -> float:

@@ -13,6 +13,7 @@ from soulsgui.gui.feed import Call, Feed, Fetch
 from soulsgui.gui.models.connection import why_not
 from soulsgui.gui.models.records import Column, RecordsModel
 from soulsgui.gui.models.rules import (
+    SCORE_TITLES,
     algorithm_title,
     reward_words,
     run_title,
@@ -50,11 +51,12 @@ def run_lines(found: RunComparison) -> list[Line]:
         "Steps": lambda run: text.count(run.env_steps),
         "Episodes": lambda run: text.count(run.episodes),
         "Duration": lambda run: text.duration(run.seconds),
-        "Last mean return": lambda run: text.value(run.mean_return),
-        "Best mean return": lambda run: text.value(run.best_mean_return),
-        "Last evaluation": lambda run: text.value(run.evaluation_return),
     }
     lines = [Line(what, tuple(said(run) for run in found.runs)) for what, said in facts.items()]
+    lines += [
+        Line(title.capitalize(), tuple(text.value(getattr(run, score)) for run in found.runs))
+        for score, title in SCORE_TITLES.items()
+    ]
     known = specs()
     settings = [
         Line(key, tuple(known[key].shown(one) if key in known else as_yaml(one) for one in values))
@@ -171,7 +173,8 @@ class ComparePanel(QWidget):
     def _take(self, result: dict[str, Any]) -> None:
         if self._experiments:
             told = Comparison.model_validate(result)
-            self._words.setText("By the best mean return of each run, with 95 % intervals.")
+            judged = SCORE_TITLES["best_mean_return"]
+            self._words.setText(f"By the {judged} of each run, with 95 % intervals.")
             self._show(list(_named(told).values()), experiment_lines(told))
             return
         found = RunComparison.model_validate(result)

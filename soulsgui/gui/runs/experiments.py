@@ -39,7 +39,7 @@ SEED_COLUMNS: tuple[Column[RunSummary], ...] = (
     ),
     number(
         "best",
-        "Best mean",
+        "Best model",
         lambda run: text.value(run.best_mean_return),
         lambda run: run.best_mean_return,
         width=11,

@@ -187,7 +187,7 @@ RUN_COLUMNS: tuple[Column[RunSummary], ...] = (
     _counted("episodes", "Episodes", text.count, lambda run: run.episodes),
     number(
         "best",
-        "Best mean",
+        "Best model",
         _best_words,
         lambda run: run.best_mean_return,
         width=13,

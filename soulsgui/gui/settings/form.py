@@ -144,6 +144,7 @@ class SettingsForm(QWidget):
         self._index.itemActivated.connect(self._jump)
         self._area = QScrollArea(self)
         self._area.setWidgetResizable(True)
+        self._area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         self._settings = self._page()
         self._area.setWidget(self._settings)
         self._nothing = muted(Label("No setting matches. Empty the search to see all.", self))

@@ -41,7 +41,7 @@ class CommandButton(FittingButton):
     """Sends a command when clicked; shows that it runs, that it is done, or that it failed.
 
     Cause and remedy of a failure stand in the tooltip and go to whoever shows messages. Without an answer the
-    button offers to try again.
+    button offers to try again; what comes of an earlier try is told all the same.
 
     Signals:
         problem: It failed or got no answer; with the `ApiError`.
@@ -76,8 +76,11 @@ class CommandButton(FittingButton):
             return
         self._calm.stop()
         self._show(Stage.RUNNING)
-        # Whatever an earlier try still brings is no longer of interest.
-        self._forget()
+        if self._call is not None:
+            earlier = self._call
+            self._forget()
+            earlier.done.connect(self._done_late)
+            earlier.failed.connect(self.problem)
         self._call = self._start()
         if self._call is None:
             self._show(Stage.IDLE)
@@ -112,6 +115,10 @@ class CommandButton(FittingButton):
         self._forget()
         self._show(Stage.DONE)
         self._calm.start()
+        self.finished.emit(result)
+
+    def _done_late(self, result: dict[str, object]) -> None:
+        self.explain("An earlier try was carried out after all.")
         self.finished.emit(result)
 
     def _failed(self, error: ApiError) -> None:

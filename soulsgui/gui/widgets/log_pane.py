@@ -7,6 +7,7 @@ from datetime import datetime
 
 from PySide6.QtCore import QEvent, Qt, QTimer, Signal
 from PySide6.QtGui import (
+    QFocusEvent,
     QFontDatabase,
     QGuiApplication,
     QKeySequence,
@@ -179,13 +180,6 @@ class LogPane(QWidget):
         self._take_font()
 
     def _build(self, with_controls: bool) -> None:
-        self._text = QPlainTextEdit(self)
-        self._text.setReadOnly(True)
-        self._text.setUndoRedoEnabled(False)
-        self._text.setLineWrapMode(QPlainTextEdit.LineWrapMode.NoWrap)
-        self._text.setMaximumBlockCount(KEPT_LINES)
-        self._text.setAccessibleName("Log")
-        self._text.verticalScrollBar().actionTriggered.connect(self._scrolled)
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
         self._level = QComboBox(self)
@@ -210,7 +204,14 @@ class LogPane(QWidget):
         for widget in (caption, self._level, self._words, self._follow, self._copy):
             row.addWidget(widget)
         controls.setVisible(with_controls)
-        self.setFocusProxy(self._words if with_controls else self._text)
+        self._text = QPlainTextEdit(self)
+        self._text.setReadOnly(True)
+        self._text.setUndoRedoEnabled(False)
+        self._text.setLineWrapMode(QPlainTextEdit.LineWrapMode.NoWrap)
+        self._text.setMaximumBlockCount(KEPT_LINES)
+        self._text.setAccessibleName("Log")
+        self._text.verticalScrollBar().actionTriggered.connect(self._scrolled)
+        self._landing = self._words if with_controls else self._text
         column.addWidget(controls)
         column.addWidget(self._text, 1)
         if not with_controls:
@@ -305,6 +306,11 @@ class LogPane(QWidget):
         """Take level and filter back: every line is shown."""
         self._level.setCurrentIndex(0)
         self._words.clear()
+
+    def focusInEvent(self, event: QFocusEvent) -> None:
+        """Hand the keyboard on; to a focus proxy Tab would jump over what stands before it."""
+        super().focusInEvent(event)
+        self._landing.setFocus(event.reason())
 
     def focus_filter(self) -> None:
         """Let the user type what lines must contain."""

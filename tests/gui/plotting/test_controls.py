@@ -45,6 +45,13 @@ def test_metrics_have_names_that_can_be_read_those_of_evaluations_and_episodes_f
     assert offered == [*first, "entropy", "value_loss"]
 
 
+def test_what_is_used_is_named_by_whose_it_is_and_stands_below_what_is_learned() -> None:
+    used = ["resource_trainer_cpu_percent", "resource_gpu_0_memory_bytes", "resource_disk_read_bytes_per_s"]
+    titles = [metric_title(name) for name in used]
+    assert titles == ["Trainer CPU (%)", "GPU 0 memory (bytes)", "Disk read (bytes/s)"]
+    assert metric_order([*used, "value_loss"])[-4:] == ["value_loss", used[2], used[1], used[0]]
+
+
 def test_the_smoothing_slider_goes_from_none_to_a_thousand_values() -> None:
     assert smoothing_weight(0) == 0.0
     assert smoothing_weight(100) == pytest.approx(0.999)

@@ -541,6 +541,8 @@ def test_two_runs_are_compared_and_their_rows_copied(qtbot: QtBot, page: RunsPag
     assert page.compare.warning.isVisible()
     assert page.compare.warning.text().startswith("The runs differ in normalize.reward_clip: their losses")
     model = page.compare.table.model()
+    compared = [model.index(row, 0).data() for row in range(model.rowCount())]
+    assert "Mean return of the best model" in compared
     last = model.rowCount() - 1
     assert [model.index(last, place).data() for place in range(3)] == ["ppo.gamma", "0.99", "0.9"]
     page.table.copy_rows()

@@ -89,9 +89,26 @@ def test_a_late_answer_counts(qtbot: QtBot, button: CommandButton, server: Serve
     server.timeout_s = 10.0
     if again:
         button.click()
-    server.calls[0].answer({})
+    with qtbot.waitSignal(button.finished) as signal:
+        server.calls[0].answer({"path": "manual_save/1"})
+    assert signal.args == [{"path": "manual_save/1"}]
     assert button.stage is (Stage.RUNNING if again else Stage.DONE)
+    assert ("carried out after all" in button.toolTip()) is again
     server.calls[-1].answer({})
+    assert button.stage is Stage.DONE
+
+
+def test_a_late_refusal_is_told_beside_the_retry(qtbot: QtBot, button: CommandButton, server: Server) -> None:
+    server.timeout_s = BRIEF_S
+    with qtbot.waitSignal(button.problem):
+        button.click()
+    server.timeout_s = 10.0
+    button.click()
+    with qtbot.waitSignal(button.problem) as signal:
+        server.calls[0].refuse(REFUSAL)
+    assert signal.args == [REFUSAL]
+    assert button.stage is Stage.RUNNING
+    server.calls[1].answer({})
 
 
 def test_what_is_not_possible_now_is_disabled_with_the_reason(button: CommandButton, server: Server) -> None:

@@ -41,6 +41,7 @@ def test_errors_have_codes_and_say_what_to_do(error: Exception, code: str, what:
     assert found.code == code
     assert found.message
     assert what in found.message
+    assert "run.start" not in found.message, "a sentence for those who clicked a button"
     assert remedy in found.remedy
 
 
