@@ -1,11 +1,11 @@
 """Agents for actions within bounds, off-policy, in a bare loop: returns at equal steps and at equal seconds.
 
 One environment, one thread, one gradient step an environment step, no Redis: what differs is the agent
-alone. Each is trained as it is shipped; `tqc_small` and `crossq_small` have two critics of two layers of
-256 units. Those of Stable-Baselines3 and its contrib package (`peer_…`) take part where they are installed,
-with their defaults; `peer_crossq_small` has critics of two layers of 256 units, too, in place of 1024. All
-begin to learn after 1,000 steps of chance. Seconds are those of the processor, so that other work beside it
-hardly counts; evaluations are greedy, of episodes that training never saw, and count neither.
+alone. Each is trained as it is shipped; `tqc_small` has two critics of two layers of 256 units. Those of
+Stable-Baselines3 and its contrib package (`peer_…`) take part where they are installed, with their defaults;
+`peer_crossq_small` has critics of two layers of 256 units, too, in place of 1024. All begin to learn after
+1,000 steps of chance. Seconds are those of the processor, so that other work beside it hardly counts;
+evaluations are greedy, of episodes that training never saw, and count neither.
 
 Appends a line of JSON for each; begun again, it goes on with what is missing there.
 
@@ -46,7 +46,6 @@ OURS: dict[str, dict[str, Any]] = {
     "tqc": {"sac.agent": "tqc"},
     "tqc_small": {"sac.agent": "tqc", "sac.critics": 2, "network.value_hidden_sizes": [256, 256]},
     "crossq": {"sac.agent": "crossq"},
-    "crossq_small": {"sac.agent": "crossq", "network.value_hidden_sizes": [256, 256]},
 }
 PEERS = ("peer_sac", "peer_td3", "peer_tqc", "peer_crossq", "peer_crossq_small")
 RANDOM_STEPS = 1_000

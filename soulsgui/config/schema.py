@@ -76,7 +76,6 @@ SHIPPED_WITH: dict[str, dict[str, Any]] = {
     },
     "sac.agent=tqc": {"network.value_hidden_sizes": [512, 512, 512]},
     "sac.agent=crossq": {
-        "network.value_hidden_sizes": [1024, 1024],
         "sac.learning_rate": 1e-3,
         "sac.policy_delay": 3,
         # Its first layers normalise.

@@ -65,7 +65,9 @@ class CrossQGradient(Gradient[SACRows, CrossQStep]):
             nets.actor.eval()
             loss = losses.actor_loss(log_prob, values_of(nets.critics, obs, action)[..., 0], alpha)
             if settings.target_entropy is not None:
-                loss = loss + losses.temperature_loss(log_alpha, log_prob, settings.target_entropy)
+                # With alpha in the place of its logarithm the slope fades as alpha falls, while Adam
+                # remembers the steep ones: it falls too slowly.
+                loss = loss - log_alpha * (log_prob.detach() + settings.target_entropy).mean()
             # The critics only pass the gradient on.
             loss.backward(inputs=[*nets.actor.parameters(), log_alpha])  # type: ignore[no-untyped-call]
         means = (q.mean(), target.mean(), found.error.mean(), -next_log_prob.mean())

@@ -194,7 +194,8 @@ class HandSACGradient(SACGradient):
         entropy = -float(draw.log_prob.mean())
         gradient = self._log_temperature.grad
         assert gradient is not None
-        gradient.fill_(0.0 if target_entropy is None else entropy - target_entropy)
+        # d/dlog(alpha) of -alpha * (mean log pi + target)
+        gradient.fill_(0.0 if target_entropy is None else alpha.item() * (entropy - target_entropy))
         means = q_mean, float(target.mean()), float(wrong.mean())
         figures = torch.tensor((critic_loss, actor_loss, *means, entropy, alpha.item()), dtype=torch.float32)
         return Step(figures, torch.from_numpy(wrong))

@@ -196,14 +196,12 @@ def actor_loss(log_prob: Tensor, q: Tensor, temperature: Tensor) -> Tensor:
 
 
 def temperature_loss(log_temperature: Tensor, log_prob: Tensor, target_entropy: float) -> Tensor:
-    """`mean(-log alpha * (log pi(a | s) + target))`: alpha rises while the entropy is below its target.
+    """`mean(-alpha * (log pi(a | s) + target))` (eq. 18): alpha rises while the entropy is below its target.
 
-    What is learned is log alpha, `[]`: alpha stays positive. Eq. 18 has alpha in its place, by which the
-    slope fades with alpha, and Adam remembers the steep ones: from 1 it takes thousands of steps to come
-    down. `target_entropy` is minus the number of action dimensions in the paper; no gradient reaches
-    `log_prob`.
+    What is learned is log alpha, `[]`: alpha stays positive. `target_entropy` is minus the number of action
+    dimensions in the paper; no gradient reaches `log_prob`.
     """
-    return -(log_temperature * (log_prob.detach() + target_entropy)).mean()
+    return -(log_temperature.exp() * (log_prob.detach() + target_entropy)).mean()
 
 
 @torch.no_grad()

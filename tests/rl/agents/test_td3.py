@@ -131,4 +131,4 @@ def test_an_update_of_tqc_is_that_of_the_paper_written_out() -> None:
     found = agent._flat.gradient
     torch.testing.assert_close(found[: len(of_actor)], of_actor, atol=1e-6, rtol=1e-4)
     torch.testing.assert_close(found[len(of_actor) : -1], of_critics, atol=1e-6, rtol=1e-4)
-    assert found[-1].item() == pytest.approx(1.0 - log_prob.mean().item(), rel=1e-4)
+    assert found[-1].item() == pytest.approx(-alpha * (log_prob.mean().item() - 1.0), rel=1e-4)

@@ -121,7 +121,7 @@ def test_autograd_is_the_gradient_of_the_papers_losses() -> None:
     critic_loss = (0.5 * (first - target) ** 2 + 0.5 * (second - target) ** 2).mean()
     fresh, log_prob = drawn(obs, noise[1])
     actor_loss = (alpha * log_prob - torch.minimum(*values(nets.critics, obs, fresh))).mean()
-    temperature_loss = (-nets.log_temperature * (log_prob.detach() - 2.0)).mean()
+    temperature_loss = (-nets.log_temperature.exp() * (log_prob.detach() - 2.0)).mean()
     critics = [parameter for critic in nets.critics for parameter in critic.parameters()]
     expected = {
         "actor": torch.autograd.grad(actor_loss, list(nets.actor.parameters())),
