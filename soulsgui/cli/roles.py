@@ -41,8 +41,9 @@ def serve(arguments: Arguments) -> int:
     from soulsgui.config.parsing import parse_assignments
     from soulsgui.runner.headless import ServeOptions, serve
     from soulsgui.runner.run.agreed import RunNotAgreedError
-    from soulsgui.runner.run.library import Library
+    from soulsgui.runner.run.library import Library, find_checkpoint
     from soulsgui.wire.control import TRUST_ANY
+    from soulsgui.wire.manifest import CONFIG
 
     folders = folders_of(arguments)
     overrides = parse_assignments(arguments.assignments)
@@ -51,8 +52,11 @@ def serve(arguments: Arguments) -> int:
         overrides = replace(overrides, values=values)
 
     def algorithm() -> str:
+        library = Library(folders.runs)
         if arguments.resume:
-            return load_run_settings(Library(folders.runs).find(arguments.resume).config).algorithm
+            return load_run_settings(library.find(arguments.resume).config).algorithm
+        if arguments.from_checkpoint:
+            return load_run_settings(find_checkpoint(library, arguments.from_checkpoint) / CONFIG).algorithm
         return combine(layers_of(folders, arguments.preset, [overrides])).algorithm
 
     with contextlib.suppress(SoulsGuiError):  # told by what starts the run

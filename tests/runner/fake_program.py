@@ -208,13 +208,15 @@ def save(
     model_id: int = 0,
     score: float | None = None,
     scored_by: str = "",
+    learner: tuple[str, str] = ("ppo", ""),
 ) -> None:
     """Write a checkpoint as the trainer does."""
     aside = target.with_name(f".{target.name}.new")
     aside.mkdir(parents=True)
     data = os.urandom(64)
     (aside / "weights.safetensors").write_bytes(data)
-    manifest: dict[str, Any] = {"format": 1, "run_id": run.run_id, "attempt": 1, "algorithm": "ppo"}
+    manifest: dict[str, Any] = {"format": 1, "run_id": run.run_id, "attempt": 1}
+    manifest |= {"algorithm": learner[0], "agent": learner[1]}
     manifest |= {"model_id": model_id, "updates": steps // 100, "env_steps": steps, "episodes": 0}
     manifest |= {"env_id": "CartPole-v1", "spaces": {}, "policy": {}, "kind": kind, "created": time.time()}
     manifest |= {"score": score, "scored_by": scored_by, "resumable": kind != "best"}

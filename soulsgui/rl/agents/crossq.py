@@ -21,8 +21,8 @@ class CrossQAgent(SACAgent):
     present and next observations in one batch, in the place of target networks; actor and temperature move at
     each `sac.policy_delay` updates. Clients get plain layers, into which the normalisations are folded.
 
-    Its figures are those of `SACAgent` without `actor_loss`, which not every update has. It has the
-    arguments and errors of it, too. In its settings `sac.agent` is `crossq`.
+    Its figures are those of `SACAgent` without `actor_loss`, which not every update has; `entropy` is that at
+    the next observations. Arguments and errors are the same. In its settings `sac.agent` is `crossq`.
     """
 
     _FIGURES = FIGURES

@@ -30,9 +30,9 @@ class CrossQGradient(Gradient[SACRows, CrossQStep]):
     """Of the losses of critics, actor and temperature, all at the parameters of now.
 
     The critics see both ends of the transitions in one batch, and are normalised by the statistics of both;
-    there are no target networks. Everybody's running statistics learn of what is learned from. Its figures
-    are `FIGURES`, as those of `SACGradient`; the entropy is that at the far ends. Of each sample it says the
-    mean of both absolute differences.
+    there are no target networks. Running statistics move with each batch that a network learns from. Its
+    figures are `FIGURES`, as those of `SACGradient`; the entropy is that at the far ends. Of each sample it
+    says the mean of both absolute differences.
     """
 
     def __init__(self, networks: SACNetworks, flat: FlatParameters) -> None:

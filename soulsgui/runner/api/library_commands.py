@@ -3,7 +3,7 @@
 import asyncio
 import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from soulsgui.config.paths import RunFolder
 from soulsgui.config.schema import public_values
@@ -25,6 +25,7 @@ from soulsgui.wire.manifest import read_manifest
 
 if TYPE_CHECKING:
     from soulsgui.runner.app import Runner
+    from soulsgui.runner.run.session import RunSession
 
 
 async def _list_runs(runner: "Runner", params: control.RunsListParams) -> control.RunList:
@@ -136,7 +137,7 @@ async def _load_checkpoint(
     info = await asyncio.to_thread(checkpoints.get_resumable, source, path)
     stays = source == session.run and info.kind in ("manual", "history")
     if not stays:
-        await asyncio.to_thread(_refuse_misfit, session.run, Path(info.path))
+        await asyncio.to_thread(_refuse_misfit, session, Path(info.path))
         info = await asyncio.to_thread(checkpoints.take, session.run, Path(info.path))
     loading = asyncio.create_task(runner.run_manager.load(session, info.id))
     try:
@@ -146,16 +147,19 @@ async def _load_checkpoint(
     return control.CheckpointTold(checkpoint=info)
 
 
-def _refuse_misfit(run: RunFolder, path: Path) -> None:
+def _refuse_misfit(session: "RunSession", path: Path) -> None:
     """Refuse what the trainer of a run could not go on from."""
-    newest = find_dir(run.checkpoint)
-    if newest is None:
-        return
-    own, other = read_manifest(newest), read_manifest(path)
-    if any(getattr(own, name) != getattr(other, name) for name in ("algorithm", "spaces", "policy")):
+    own: dict[str, Any] = {"algorithm": session.settings.algorithm}
+    other = read_manifest(path)
+    if other.agent:  # older versions did not tell it
+        own["agent"] = session.settings.agent
+    if (newest := find_dir(session.run.checkpoint)) is not None:
+        manifest = read_manifest(newest)
+        own |= {"spaces": manifest.spaces, "policy": manifest.policy}
+    if any(getattr(other, name) != value for name, value in own.items()):
         raise Refused(
             ErrorCode.BAD_REQUEST,
-            f"{path} was saved for another environment, algorithm or network than this run has.",
+            f"{path} was saved for another environment, algorithm, agent or network than this run has.",
             "Begin another run from it: soulsgui run start --from RUN/CHECKPOINT",
         )
 

@@ -86,6 +86,12 @@ def beginning(folders: Folders, library: Library, params: RunStartParams, base: 
         )
     verify(path, manifest)
     found, settings = load_run_settings(path / CONFIG), load_run_settings(path / CONFIG, above)
+    was, now = (one.agent or one.algorithm for one in (found, settings))
+    if was != now:
+        raise UsageError(
+            f"The checkpoint was learned by {was}: {now} can't go on from it.",
+            "Leave out what chooses another, or begin without the checkpoint.",
+        )
     if (goal := settings.stop.env_steps) is not None and goal <= manifest.env_steps:
         raise UsageError(
             f"stop.env_steps = {goal:,}: the checkpoint has made {manifest.env_steps:,} steps already.",

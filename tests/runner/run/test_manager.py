@@ -1,5 +1,6 @@
 """The end of a run is written down as soon as that is possible, whatever was in the way."""
 
+import json
 import logging
 import os
 import time
@@ -10,9 +11,11 @@ from typing import Any
 import pytest
 import redis
 
+from soulsgui.config.layers import as_settings
 from soulsgui.config.parsing import Layer
 from soulsgui.config.paths import Folders, RunFolder
 from soulsgui.config.schema import Settings
+from soulsgui.errors import UsageError
 from soulsgui.runner.access.roster import ClientRoster
 from soulsgui.runner.api.library_commands import HANDLERS
 from soulsgui.runner.events import EventLog
@@ -22,10 +25,11 @@ from soulsgui.runner.run.manager import RunManager, remember_active
 from soulsgui.runner.run.record import ActiveRun, RunRecord
 from soulsgui.runner.run.services import RunContext
 from soulsgui.runner.run.session import RunSession
-from soulsgui.runner.run.start import choose_checkpoint, chosen_checkpoint
+from soulsgui.runner.run.start import beginning, choose_checkpoint, chosen_checkpoint
 from soulsgui.runner.server.reader import ServerState
-from soulsgui.wire.control import CheckpointInfo, CheckpointParams, ErrorCode
+from soulsgui.wire.control import CheckpointInfo, CheckpointParams, ErrorCode, RunStartParams
 from soulsgui.wire.keys import Keys
+from soulsgui.wire.manifest import CONFIG, MANIFEST, sha256_of
 from tests.runner.fake_program import save
 
 
@@ -178,6 +182,35 @@ async def test_a_change_that_reached_nobody_is_none(
             await session.apply({"ppo.learning_rate": 1e-4})
         assert context.events.since(0) == []
     assert (run.config.read_bytes() != before) is waits
+
+
+@pytest.mark.parametrize("learner", [("ppo", ""), ("sac", "tqc")])
+async def test_what_another_agent_saved_is_not_loaded(
+    context: RunContext, run: RunFolder, manager: RunManager, learner: tuple[str, str]
+) -> None:
+    other = context.library.create("two", 1.0)
+    context.library.write_settings(other, Settings())
+    context.library.write_record(other, RunRecord(id=other.run_id))
+    save(other.manual_saves / "1", other, "manual", 100, learner=learner)
+    settings = as_settings({"algorithm": "sac", "sac.agent": "crossq"})
+    manager.session = RunSession(context, run, settings, context.library.record(run))
+    runner: Any = SimpleNamespace(run_manager=manager, library=context.library)
+    load: Any = HANDLERS["checkpoint.load"]
+    with pytest.raises(Refused, match="another environment, algorithm, agent or network"):
+        await load(runner, CheckpointParams(path="manual_save/1", run=other.run_id), None)
+    assert chosen_checkpoint(run) is None
+
+
+def test_no_run_begins_from_what_another_agent_saved(context: RunContext, run: RunFolder) -> None:
+    target = run.manual_saves / "1"
+    save(target, run, "manual", 100)
+    (target / CONFIG).write_bytes(run.config.read_bytes())
+    manifest = json.loads((target / MANIFEST).read_bytes())
+    manifest["files"][CONFIG] = {"sha256": sha256_of(target / CONFIG), "size": run.config.stat().st_size}
+    (target / MANIFEST).write_text(json.dumps(manifest))
+    asked = RunStartParams(from_checkpoint=f"{run.run_id}/manual_save/1", overrides={"algorithm": "sac"})
+    with pytest.raises(UsageError, match="learned by ppo: sac can't go on from it"):
+        beginning(context.folders, context.library, asked, Layer("--set"))
 
 
 async def test_a_checkpoint_is_not_loaded_into_a_run_that_was_begun_meanwhile(
