@@ -2,6 +2,7 @@
 
 import logging
 import os
+import shutil
 import time
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,6 +14,7 @@ import redis
 from soulsgui.config.parsing import Layer
 from soulsgui.config.paths import Folders, RunFolder
 from soulsgui.config.schema import Settings
+from soulsgui.errors import NoCheckpointError
 from soulsgui.runner.access.roster import ClientRoster
 from soulsgui.runner.api.library_commands import HANDLERS
 from soulsgui.runner.events import EventLog
@@ -22,7 +24,7 @@ from soulsgui.runner.run.manager import RunManager, remember_active
 from soulsgui.runner.run.record import ActiveRun, RunRecord
 from soulsgui.runner.run.services import RunContext
 from soulsgui.runner.run.session import RunSession
-from soulsgui.runner.run.start import choose_checkpoint, chosen_checkpoint
+from soulsgui.runner.run.start import choose_checkpoint
 from soulsgui.runner.server.reader import ServerState
 from soulsgui.wire.control import CheckpointInfo, CheckpointParams, ErrorCode
 from soulsgui.wire.keys import Keys
@@ -93,7 +95,7 @@ async def test_what_is_owed_is_tried_again_until_it_is_written(
     assert not context.library.record(run).reached
     manager.turn(20.0, 0.0)
     assert context.library.record(run).reached == "stopped"
-    assert chosen_checkpoint(run) is None
+    assert run.chosen is None
     assert "is written" in caplog.text
 
 
@@ -110,9 +112,9 @@ async def test_a_choice_that_could_not_be_taken_back_is_taken_back_later(
         patched.setattr(Path, "unlink", fail)
         await manager.adopt()
     assert manager.over.is_set()
-    assert chosen_checkpoint(run) is not None
+    assert run.chosen is not None
     manager.turn(20.0, 0.0)
-    assert chosen_checkpoint(run) is None
+    assert run.chosen is None
     assert context.library.record(run).reached == "stopped"
 
 
@@ -204,4 +206,20 @@ async def test_a_checkpoint_is_not_loaded_into_a_run_that_was_begun_meanwhile(
     with pytest.raises(Refused, match="has ended"):
         await load(runner, CheckpointParams(path="manual_save/1", run=run.run_id), None)
     assert told == []
-    assert chosen_checkpoint(run) is None
+    assert run.chosen is None
+
+
+async def test_a_checkpoint_that_is_thrown_away_while_the_run_is_saved_is_not_gone_on_from(
+    context: RunContext, run: RunFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save(run.history / "1", run, "history", 100)
+
+    async def save_slowly(*_: object) -> None:
+        shutil.rmtree(run.history / "1")
+
+    monkeypatch.setattr(context.bus, "ask", save_slowly, raising=False)
+    session = RunSession(context, run, Settings(), context.library.record(run))
+    with pytest.raises(NoCheckpointError, match="history/1 was thrown away"):
+        await session.load("history/1")
+    assert run.chosen is None
+    assert context.events.since(0) == []
