@@ -122,7 +122,6 @@ def exporter(arguments: Arguments) -> int:
 def trainer(arguments: Arguments) -> int:
     """`trainer`: the training node of a run."""
     from soulsgui.process import leave
-    from soulsgui.runner.run.start import chosen_checkpoint
 
     run, address = _run(arguments), _address(arguments)
     # torch takes a second: not before it is clear that there is something to train. Hardly anything that it
@@ -132,7 +131,7 @@ def trainer(arguments: Arguments) -> int:
 
     gc.freeze()
     gc.enable()
-    leave(run_trainer(run, address, arguments.checkpoint or chosen_checkpoint(run)))
+    leave(run_trainer(run, address, arguments.checkpoint))
 
 
 def telemetry(arguments: Arguments) -> int:

@@ -117,10 +117,20 @@ class RunFolder:
         """Where the checkpoints stand that the current one has replaced, the newest first."""
         return self.previous / "1", self.previous / "2"
 
+    @property
+    def chosen(self) -> Path | None:
+        """The checkpoint that the trainer is to begin from, None for the newest."""
+        try:
+            return self.root / self.resume_from.read_text(encoding="utf-8")
+        except FileNotFoundError:
+            return None
+
     config = Inside("config.json")  # the whole effective configuration, without secrets
     run = Inside("run.json")  # what the runner knows of the run: name, note, state
     paused = Inside("paused")
     """There while the run is to rest: written by the runner, read by a trainer that begins."""
+    resume_from = Inside("resume_from")
+    """There while a checkpoint is `chosen`: its path below this folder."""
     changes = Inside("changes.jsonl")  # settings that were changed while it went on, written by the trainer
     attempts = Inside("attempts.json")  # number of attempts begun, written by the trainer
     divergence = Inside("divergence.json")
@@ -138,7 +148,7 @@ class RunFolder:
     previous = Inside("previous")  # the current ones before it: see `older`
     best_model = Inside("best_model")  # the model with the best score
     evaluated = Inside("evaluated")  # weights that the evaluator found best: one folder per model id
-    watched = Inside("watched")  # weights that are played on request, while they are: a folder each
+    watched = Inside("watched")  # weights that are played or exported at the moment: a folder each
     manual_saves = Inside("manual_save")  # one folder per quicksave
     history = Inside("history")  # checkpoints of all its length, thinned: one folder per model id
     replay = Inside("replay")  # observations of a replay memory too large for the computer's memory

@@ -444,6 +444,6 @@ def evaluate_checkpoint(
         restrict_imports(None)
         watchdog.close()
     names = ("run_id", "model_id", "env_steps", "updates", "algorithm", "agent")
-    report = found.to_json() | {name: getattr(info, name) for name in names}
+    report = found.to_json() | {name: getattr(trained.info, name) for name in names}
     report |= {"checkpoint": str(path), "env_id": env.id, "seed": asked.seed, "greedy": asked.greedy}
     return found, report

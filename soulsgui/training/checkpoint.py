@@ -162,7 +162,6 @@ def recover_checkpoints(run: RunFolder) -> None:
     """Put right what a crash left of a save; nobody else may be writing checkpoints of this run."""
     for place in (run.checkpoint, run.best_model, *run.older):
         recover_dir(place)
-    shutil.rmtree(run.watched, ignore_errors=True)
     for folder in (run.root, run.manual_saves, run.history):
         for torn in folder.glob(f".*{_ASIDE}"):
             shutil.rmtree(torn)
@@ -173,9 +172,10 @@ def newest_resumable(
 ) -> Path | None:
     """Return the newest whole checkpoint to go on from, None without any; where none is whole, it raises.
 
-    `passed_over` is told of each newer one that is damaged.
+    One that was chosen goes before all others. `passed_over` is told of each better one that is damaged.
     """
     recover_checkpoints(run)
+    chosen = run.chosen
     places = [run.checkpoint, *run.older, run.best_model]
     for folder in (run.manual_saves, run.history):
         places += [path for path in folder.glob("[!.]*") if path.is_dir()]
@@ -188,8 +188,15 @@ def newest_resumable(
         if newer:
             passed_over(error)
 
+    if chosen is not None:
+        try:
+            read_checkpoint(chosen)
+        except CheckpointError as error:
+            pass_over(error)
+        else:
+            return chosen
     for path in places:
-        if not path.is_dir():
+        if not path.is_dir() or path == chosen:
             continue
         try:
             info = read_manifest(path)

@@ -46,7 +46,7 @@ class CheckpointManager:
         settings: CheckpointSettings,
         on_saved: Callable[[Manifest, Path], None],
     ) -> None:
-        self._history = History(run.history, settings)
+        self._history = History(run, settings)
         self.last_current: Manifest | None = None
         self._node, self._run, self._keys, self._on_saved = node, run, keys, on_saved
         self._saver = ThreadPoolExecutor(1, "saver")  # one checkpoint after the other

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from soulsgui.config.paths import RunFolder
 from soulsgui.config.sections.run import CheckpointSettings
 from soulsgui.errors import CheckpointError
 from soulsgui.wire.manifest import PINNED, read_manifest
@@ -37,8 +38,8 @@ def surplus(kept: Sequence[Kept], most: int) -> list[Path]:
 class History:
     """Says when a checkpoint is due for the history of a run, and thins it."""
 
-    def __init__(self, folder: Path, settings: CheckpointSettings) -> None:
-        self._folder, self._settings = folder, settings
+    def __init__(self, run: RunFolder, settings: CheckpointSettings) -> None:
+        self._run, self._settings = run, settings
         self._last: tuple[int, float] | None = None  # updates, and when
 
     def due(self, updates: int, now: float) -> bool:
@@ -53,10 +54,11 @@ class History:
 
     def thin(self) -> None:
         """Remove what is too many; a damaged one is left to whoever looks at it."""
-        kept = []
-        for path in self._folder.iterdir():
+        kept, chosen = [], self._run.chosen
+        for path in self._run.history.glob("[!.]*"):
             try:
-                kept.append(Kept(read_manifest(path).created, (path / PINNED).exists(), path))
+                stays = path == chosen or (path / PINNED).exists()
+                kept.append(Kept(read_manifest(path).created, stays, path))
             except CheckpointError as error:
                 logger.debug("%s is left alone: %s", path, error)
         for path in surplus(kept, self._settings.history_kept):

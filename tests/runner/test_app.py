@@ -751,9 +751,11 @@ async def test_resume_goes_on_with_the_same_folder_and_with_other_values_once_it
     changes = "stop.env_steps = 1000000000 (was null), clients.local = 2 (was 1)"
     assert told == f"Run {run.run_id} was resumed from {saved} with {changes}"
     # The trainer has saved nothing yet: started again, it must begin from the same one.
-    assert (run.root / "resume_from").read_text() == saved
+    assert run.chosen == run.root / saved
+    with pytest.raises(Refused, match="about to go on"):
+        await call(runner, "checkpoint.trash", path=saved)
     await call(runner, "checkpoint.save")
-    await until(lambda: not (run.root / "resume_from").exists())
+    await until(lambda: run.chosen is None)
 
 
 @pytest.mark.allow_warnings

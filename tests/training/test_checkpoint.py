@@ -156,6 +156,24 @@ def test_an_older_one_that_is_damaged_is_not_told_as_passed_over(tmp_path: Path)
     assert not told
 
 
+@pytest.mark.allow_warnings
+def test_a_chosen_one_goes_before_newer_ones_and_where_it_is_gone_the_newest_is_taken_and_that_is_told(
+    tmp_path: Path,
+) -> None:
+    run = RunFolder(tmp_path)
+    _saved(run.history / "3", 1, 3)
+    run.resume_from.write_text("history/3")
+    _saved(run.checkpoint, 1, 9)
+    told: list[CheckpointError] = []
+    assert (newest_resumable(run, told.append), told) == (run.history / "3", [])
+    shutil.rmtree(run.history / "3")
+    assert newest_resumable(run, told.append) == run.checkpoint
+    assert [f"{run.history / '3'} can't be used" in error.message for error in told] == [True]
+    shutil.rmtree(run.checkpoint)
+    with pytest.raises(CheckpointError, match="can be gone on from"):
+        newest_resumable(run)  # it does not begin anew
+
+
 def test_a_crash_at_any_step_of_a_fourth_generation_loses_no_state(tmp_path: Path) -> None:
     for operations in itertools.count():
         run = RunFolder(tmp_path / str(operations))

@@ -47,7 +47,16 @@ from soulsgui.gui.widgets.empty_state import EmptyState
 from soulsgui.gui.widgets.fitting_button import FittingButton
 from soulsgui.gui.widgets.labels import ElidedLabel, muted
 from soulsgui.gui.widgets.table import Deed, Table
-from soulsgui.wire.control import CheckpointInfo, Evaluated, Exported, Freed, Job, RunSummary
+from soulsgui.wire.control import (
+    LONGEST_NAME,
+    LONGEST_NOTE,
+    CheckpointInfo,
+    Evaluated,
+    Exported,
+    Freed,
+    Job,
+    RunSummary,
+)
 from soulsgui.wire.messages.metrics import CheckpointRow, Row
 from soulsgui.wire.messages.server_config import learns_from_log_probs
 
@@ -78,7 +87,7 @@ class NoteDialog(FormDialog):
     def _form(self) -> QFormLayout:
         form = QFormLayout()
         self.name.setAccessibleName("Name")
-        self.name.setMaxLength(200)
+        self.name.setMaxLength(LONGEST_NAME)
         self.name.setVisible(self._named)
         if self._named:
             form.addRow("&Name", self.name)
@@ -136,6 +145,7 @@ class CheckpointsTab(QWidget):
 
     def _saving_row(self) -> QHBoxLayout:
         self.note = QLineEdit(self)
+        self.note.setMaxLength(LONGEST_NOTE)
         self.note.setPlaceholderText("Note for the quicksave")
         self.note.setAccessibleName("Note for the quicksave")
         words = Words("Quicksave", "Saving …", "Saved")

@@ -14,7 +14,7 @@ from soulsgui.runner.api.run_commands import check_redis, check_trainer
 from soulsgui.runner.api.server import Check, Handler
 from soulsgui.runner.refusal import Refused
 from soulsgui.runner.run.checkpoints import Checkpoints
-from soulsgui.runner.run.evaluations import evaluate
+from soulsgui.runner.run.evaluations import copied, evaluate
 from soulsgui.runner.run.library import LATEST, UNPACKED, named_checkpoint
 from soulsgui.runner.run.scores import kept_evaluations, with_evaluations
 from soulsgui.runner.run.start import refuse_reached, refuse_without_torch
@@ -55,7 +55,7 @@ def _with_allowed(runner: "Runner", run: control.RunSummary) -> control.RunSumma
 
 
 async def _show_run(runner: "Runner", params: control.RunParams) -> control.RunDetails:
-    run = runner.library.find(params.run)
+    run = await asyncio.to_thread(runner.library.find, params.run)
     settings, checkpoints = await asyncio.gather(
         asyncio.to_thread(runner.library.settings, run),
         asyncio.to_thread(runner.library.checkpoints.list, run),
@@ -70,7 +70,7 @@ async def _show_run(runner: "Runner", params: control.RunParams) -> control.RunD
 
 
 async def _compare(runner: "Runner", params: control.RunsCompareParams) -> control.RunComparison:
-    runs = [runner.library.find(name) for name in params.runs]
+    runs = [await asyncio.to_thread(runner.library.find, name) for name in params.runs]
     values = [public_values(await asyncio.to_thread(runner.library.settings, run)) for run in runs]
     sides = {
         key: [one.get(key) for one in values] for key in dict.fromkeys(key for one in values for key in one)
@@ -82,7 +82,7 @@ async def _compare(runner: "Runner", params: control.RunsCompareParams) -> contr
 
 
 async def _edit_run(runner: "Runner", params: control.RunsEditParams) -> control.RunSummary:
-    run = runner.library.find(params.run)
+    run = await asyncio.to_thread(runner.library.find, params.run)
     changes = params.model_dump(include={"name", "note"}, exclude_none=True)
     if params.pin is not None:
         changes["pinned"] = params.pin
@@ -92,7 +92,7 @@ async def _edit_run(runner: "Runner", params: control.RunsEditParams) -> control
 
 async def _trash_run(runner: "Runner", params: control.WholeRunParams) -> control.RunSummary:
     async with runner.bin.changing:
-        run = runner.library.find(params.run, whole=True)
+        run = await asyncio.to_thread(runner.library.find, params.run, whole=True)
         told = await _told(runner, run)
         if runner.run_manager.run == run:
             raise Refused(ErrorCode.NOT_NOW, f"Run {run.run_id} goes on.", "Stop it first: soulsgui run stop")
@@ -113,7 +113,7 @@ async def _purge_runs(runner: "Runner", params: control.RunsPurgeParams) -> cont
 
 
 async def _list_checkpoints(runner: "Runner", params: control.CheckpointListParams) -> control.CheckpointList:
-    run = runner.library.find(params.run)
+    run = await asyncio.to_thread(runner.library.find, params.run)
     folder = runner.bin.checkpoints_of(run) if params.trashed else run
     found = await asyncio.to_thread(runner.library.checkpoints.list, folder)
     return control.CheckpointList(checkpoints=await asyncio.to_thread(with_evaluations, run, found))
@@ -122,7 +122,7 @@ async def _list_checkpoints(runner: "Runner", params: control.CheckpointListPara
 async def _verify_checkpoints(
     runner: "Runner", params: control.CheckpointVerifyParams, job: RunningJob
 ) -> control.CheckpointList:
-    run, one = named_checkpoint(runner.library, params.run, LATEST)
+    run, one = await asyncio.to_thread(named_checkpoint, runner.library, params.run, LATEST)
     read = Checkpoints(job.tell)
     if one:
         return control.CheckpointList(checkpoints=[await job.in_thread(read.get, run, one)])
@@ -133,7 +133,7 @@ async def _load_checkpoint(
     runner: "Runner", params: control.CheckpointParams, _job: RunningJob
 ) -> control.CheckpointTold:
     session, checkpoints = runner.run_manager.not_ending(), runner.library.checkpoints
-    source, path = named_checkpoint(runner.library, params.path, params.run)
+    source, path = await asyncio.to_thread(named_checkpoint, runner.library, params.path, params.run)
     info = await asyncio.to_thread(checkpoints.get_resumable, source, path)
     stays = source == session.run and info.kind in ("manual", "history")
     if not stays:
@@ -165,7 +165,7 @@ def _refuse_misfit(session: "RunSession", path: Path) -> None:
 
 
 async def _edit_checkpoint(runner: "Runner", params: control.CheckpointEditParams) -> control.CheckpointTold:
-    run, path = named_checkpoint(runner.library, params.path, params.run)
+    run, path = await asyncio.to_thread(named_checkpoint, runner.library, params.path, params.run)
     info = await asyncio.to_thread(runner.library.checkpoints.edit, run, path, params.note, params.pin)
     return control.CheckpointTold(checkpoint=info)
 
@@ -173,25 +173,26 @@ async def _edit_checkpoint(runner: "Runner", params: control.CheckpointEditParam
 async def _export_checkpoint(
     runner: "Runner", params: control.CheckpointExportParams, job: RunningJob
 ) -> control.Exported:
-    run, path = named_checkpoint(runner.library, params.path, params.run)
+    run, path = await asyncio.to_thread(named_checkpoint, runner.library, params.path, params.run)
     info = await asyncio.to_thread(runner.library.checkpoints.get, run, path)
-    name = f"{run.run_id}_{info.model_id}.{params.format}"
-    target = str(job.new_file(name))
-    request = {"checkpoint": info.path, "target": target, "format": params.format}
-    told = await job.in_process([*own_command("job"), "export-checkpoint"], request)
+    async with copied(job, run, info) as (aside, held):
+        name = f"{run.run_id}_{held.model_id}.{params.format}"
+        target = str(job.new_file(name))
+        request = {"checkpoint": str(aside), "target": target, "format": params.format}
+        told = await job.in_process([*own_command("job"), "export-checkpoint"], request)
     return control.Exported(name=name, checked=str(told["checked"]))
 
 
 async def _trash_checkpoint(runner: "Runner", params: control.CheckpointParams) -> None:
     async with runner.bin.changing:  # its run is not thrown away meanwhile
-        run, path = named_checkpoint(runner.library, params.path, params.run)
+        run, path = await asyncio.to_thread(named_checkpoint, runner.library, params.path, params.run)
         info = await asyncio.to_thread(runner.library.checkpoints.get, run, path)
         runner.bin.throw_checkpoint(run, info, runner.run_manager.run == run)  # in no thread, as a run
 
 
 async def _restore_checkpoint(runner: "Runner", params: control.CheckpointParams) -> control.CheckpointTold:
     async with runner.bin.changing:
-        run, path = named_checkpoint(runner.library, params.path, params.run)
+        run, path = await asyncio.to_thread(named_checkpoint, runner.library, params.path, params.run)
         path = await asyncio.to_thread(runner.bin.restore_checkpoint, run, path)
     info = await asyncio.to_thread(runner.library.checkpoints.get, run, path)
     return control.CheckpointTold(checkpoint=info)
@@ -199,7 +200,7 @@ async def _restore_checkpoint(runner: "Runner", params: control.CheckpointParams
 
 async def _purge_checkpoints(runner: "Runner", params: control.CheckpointPurgeParams) -> control.Freed:
     async with runner.bin.changing:
-        run, path = named_checkpoint(runner.library, params.path, params.run)
+        run, path = await asyncio.to_thread(named_checkpoint, runner.library, params.path, params.run)
         if params.path and not path:
             raise UsageError(f"{params.path} is a run.", f"soulsgui checkpoints purge --run {params.path}")
         freed = await asyncio.to_thread(runner.bin.purge_checkpoints, run, path)
@@ -207,7 +208,7 @@ async def _purge_checkpoints(runner: "Runner", params: control.CheckpointPurgePa
 
 
 async def _export_run(runner: "Runner", params: control.RunParams, job: RunningJob) -> control.Exported:
-    run = runner.library.find(params.run)
+    run = await asyncio.to_thread(runner.library.find, params.run)
     name = f"{run.run_id}.soulsrun"
     request = {"run": str(run.root), "target": str(job.new_file(name))}
     told = await job.in_process([*own_command("job"), "export-run"], request)

@@ -243,7 +243,7 @@ async def _stop_sweep(runner: "Runner", _params: control.Empty) -> control.Sweep
 
 
 async def _query(runner: "Runner", params: control.HistoryQueryParams) -> control.History:
-    run = runner.library.find(params.run)
+    run = await asyncio.to_thread(runner.library.find, params.run)
     found = await asyncio.to_thread(query_history, run.store, params)
     if not found.value and not params.missing_ok:
         refuse_unknown(run, params, found, runner.roster.names())
@@ -251,7 +251,7 @@ async def _query(runner: "Runner", params: control.HistoryQueryParams) -> contro
 
 
 async def _logs(runner: "Runner", params: control.HistoryLogsParams) -> control.LogLines:
-    paths = log_paths(runner.folders, runner.library, params.run)
+    paths = await asyncio.to_thread(log_paths, runner.folders, runner.library, params.run)
     lines, first = await asyncio.to_thread(log_lines, paths, params)
     return control.LogLines(lines=lines, first=first)
 
@@ -271,7 +271,7 @@ async def _get_config(runner: "Runner", params: control.ConfigGetParams) -> cont
     running = public_values(session.settings) if session is not None else {}
     told: dict[str, Any] = {"changes": read_changes(session.run.changes)} if session is not None else {}
     if params.run:
-        run = runner.library.find(params.run)
+        run = await asyncio.to_thread(runner.library.find, params.run)
         settings = await asyncio.to_thread(runner.library.settings, run)
         told = {"run": public_values(settings), "asks": AgreedRuns(runner.folders).asks(settings)}
         told["changes"] = await asyncio.to_thread(read_changes, run.changes)

@@ -28,13 +28,14 @@ from soulsgui.config.layers import load_run_settings
 from soulsgui.config.paths import RunFolder
 from soulsgui.config.schema import public_values
 from soulsgui.errors import SoulsGuiError, UsageError, printable
+from soulsgui.runner.run.checkpoints import copy_whole
 from soulsgui.runner.run.library import UNPACKED, Library, refuse_links
 from soulsgui.runner.run.record import LIVE_STATES, RunRecord, interrupted
 from soulsgui.runner.run.report import report
 from soulsgui.runner.status_text import size_words
 from soulsgui.system import atomic_write, free_disk_bytes, kept_free_bytes, read_small
 from soulsgui.telemetry.export import read_about, read_series
-from soulsgui.wire.manifest import MANIFEST, PINNED, ManifestFile, read_manifest
+from soulsgui.wire.manifest import ManifestFile
 from soulsgui.wire.messages.base import Message
 
 Tell = Callable[[str, float], object]
@@ -82,33 +83,34 @@ def export_run(run: RunFolder, target: Path, tell: Tell) -> str:
     """Write the file of a run, which may go on meanwhile; return how it was checked, in words."""
     refuse_links(run)  # what they lead to is not its author's, and would be handed on
     files: dict[str, ManifestFile] = {}
-    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED, compresslevel=3) as archive:
+    with (
+        zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED, compresslevel=3) as archive,
+        tempfile.TemporaryDirectory(dir=target.parent) as folder,
+    ):
+        aside = Path(folder)
 
         def add(name: str, source: IO[bytes]) -> None:
             digest, size = hashlib.sha256(), 0
             with archive.open(name, "w", force_zip64=True) as entry:
                 while chunk := source.read(_CHUNK_BYTES):
-                    if free_disk_bytes(target) < kept_free_bytes(target) + len(chunk):
-                        what = "The disk of the server has no room for that file."
-                        raise SoulsGuiError(what, "Free some space there, then try again.")
+                    _check_room(target, len(chunk))
                     digest.update(chunk)
                     size += len(chunk)
                     entry.write(chunk)
             files[name] = ManifestFile(sha256=digest.hexdigest(), size=size)
 
-        for name, path, part in _run_files(run):
+        for name, path, part in _run_files(run, aside):
             tell(f"writing {name}", part)
             with path.open("rb") as source:
                 add(f"{_RUN}{name}", source)
         tell("writing the curves and the report", 0.9)
         if run.store.exists():
-            with tempfile.TemporaryDirectory(dir=target.parent) as aside:
-                copy = Path(aside, run.store.name)
-                _copy_store(run.store, copy)
-                with copy.open("rb") as source:
-                    add(f"{_RUN}{run.store.name}", source)
-                # Of the copy, so that all in the file is of one moment.
-                series = read_about(run) | read_series(copy) | {"run_id": run.run_id}
+            copy = aside / run.store.name
+            _copy_store(run.store, copy)
+            with copy.open("rb") as source:
+                add(f"{_RUN}{run.store.name}", source)
+            # Of the copy, so that all in the file is of one moment.
+            series = read_about(run) | read_series(copy) | {"run_id": run.run_id}
             for name in _CURVES:
                 add(f"curves/{name}.csv", io.BytesIO(_csv(series[name]["columns"])))
         else:
@@ -125,21 +127,33 @@ def export_run(run: RunFolder, target: Path, tell: Tell) -> str:
     return f"{len(files)} files, {size_words(target.stat().st_size)}, read again whole"
 
 
-def _run_files(run: RunFolder) -> Iterator[tuple[str, Path, float]]:
+def _check_room(target: Path, size_bytes: int) -> None:
+    if free_disk_bytes(target) < kept_free_bytes(target) + size_bytes:
+        what = "The disk of the server has no room for that file."
+        raise SoulsGuiError(what, "Free some space there, then try again.")
+
+
+def _run_files(run: RunFolder, aside: Path) -> Iterator[tuple[str, Path, float]]:
     """Yield each file of a run that is taken along, and which part of all comes before it.
 
-    Of checkpoints the whole ones: of the history those that are pinned.
+    Of checkpoints the whole ones, of the history those that are pinned; each is copied `aside` first, since
+    the trainer may replace it while it is packed.
     """
-    found = [(path.name, run.root / path) for path in _FILES if path != _ANY.store]
-    for info in Library(run.root.parent).checkpoints.list(run):
-        folder = Path(info.path)
-        if not info.valid or info.kind == "previous" or (info.kind == "history" and not info.pinned):
-            continue
-        names = [*read_manifest(folder).files, MANIFEST, PINNED, "note.txt"]
-        found += [(f"{info.id}/{name}", folder / name) for name in names]
-    there = [(name, path) for name, path in found if path.is_file()]
-    for number, (name, path) in enumerate(there):
-        yield name, path, 0.9 * number / len(there)
+    for path in _FILES:
+        if path != _ANY.store and (run.root / path).is_file():
+            yield path.name, run.root / path, 0.0
+    found = [
+        info
+        for info in Library(run.root.parent).checkpoints.list(run)
+        if info.valid and info.kind != "previous" and (info.kind != "history" or info.pinned)
+    ]
+    for number, info in enumerate(found):
+        _check_room(aside, info.size_bytes)
+        copy = aside / "checkpoint"
+        copy_whole(Path(info.path), copy)
+        for path in sorted(copy.iterdir()):
+            yield f"{info.id}/{path.name}", path, 0.9 * number / len(found)
+        shutil.rmtree(copy)
 
 
 def _copy_store(source: Path, target: Path) -> None:
@@ -272,7 +286,7 @@ def _into_library(library: Library, unpacked: RunFolder, run_id: str, name: str)
         run = RunFolder(library.root / (base if number == 1 else f"{base}-{number}"))
         if not os.path.lexists(run.root):
             break
-    changes = {"id": run.run_id, "dir": str(run.root), "number": library.next_number(), "pinned": False}
+    changes = {"id": run.run_id, "dir": str(run.root), "number": 0, "pinned": False}
     changes |= {"name": name} if name else {}
     unpacked.logs.mkdir()
     atomic_write(unpacked.run, record.model_copy(update=changes).model_dump_json(indent=1).encode())

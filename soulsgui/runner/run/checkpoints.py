@@ -131,43 +131,25 @@ class Checkpoints:
 
     def take(self, run: RunFolder, source: Path) -> CheckpointInfo:
         """Copy a checkpoint, of this run or of another one, into the history of a run, and pin it there."""
-        for _ in range(_MOVED_TRIES):
-            try:
-                return self.get(run, self._copy(run, find_dir(source) or source))
-            except (CheckpointError, FileNotFoundError) as error:
-                moved = error  # the trainer may have put another one into this place meanwhile
-        raise CheckpointError(f"{source} can't be copied: {moved}", "Choose another checkpoint.")
-
-    def _copy(self, run: RunFolder, source: Path) -> str:
-        manifest = read_manifest(source)
-        own = manifest.run_id == run.run_id
-        target, number = run.history / str(manifest.model_id), 1
-        while target.exists():
-            if own:
-                (target / PINNED).touch()
-                return target.relative_to(run.root).as_posix()
-            number += 1
-            target = run.history / f"{manifest.model_id}_{number}"
-        files = dict(manifest.files)
-        if manifest.memory_in_file:  # without that file it is of no use
-            del files[MEMORY]
-        # Of another run's attempts this one knows nothing: its own checkpoints are newer.
-        others = {} if own else {"run_id": run.run_id, "attempt": 0}
-        changes = {"files": files, "memory_in_file": False, **others}
-        aside = target.with_name(f".{target.name}.{secrets.token_hex(4)}.new")
-        aside.mkdir(parents=True)
+        aside = run.history / f".{secrets.token_hex(8)}.new"
         try:
-            for name in (*files, *([NOTE] if (source / NOTE).is_file() else [])):
-                if Path(name).name == name:  # `verify` refuses others
-                    shutil.copyfile(source / name, aside / name)
-            copied = manifest.model_copy(update=changes)
-            verify(aside, copied)
-            (aside / MANIFEST).write_bytes(packed_manifest(copied))
+            manifest = copy_whole(source, aside)
+            own = manifest.run_id == run.run_id
+            target, number = run.history / str(manifest.model_id), 1
+            while target.exists() and not own:
+                number += 1
+                target = run.history / f"{manifest.model_id}_{number}"
+            if not own:  # of another run's attempts this one knows nothing: its own checkpoints are newer
+                others = manifest.model_copy(update={"run_id": run.run_id, "attempt": 0})
+                (aside / MANIFEST).write_bytes(packed_manifest(others))
             (aside / PINNED).touch()
-            replace_dir(aside, target)
+            if target.exists():
+                (target / PINNED).touch()
+            else:
+                replace_dir(aside, target)
         finally:
             shutil.rmtree(aside, ignore_errors=True)
-        return target.relative_to(run.root).as_posix()
+        return self.get(run, target.relative_to(run.root).as_posix())
 
     def _info(self, run: RunFolder, path: Path, kind: ListedKind) -> CheckpointInfo | None:
         info = None
@@ -213,6 +195,35 @@ class Checkpoints:
                 self._hashes.clear()
             self._hashes[stamp] = sha256_of(path)
         return self._hashes[stamp]
+
+
+def copy_whole(source: Path, target: Path, memory: bool = True) -> Manifest:
+    """Copy a checkpoint as it is at one moment into the folder `target`, and return what it says of itself.
+
+    Its replay memory is left out where it is of no use in another place, or not wanted.
+    """
+    for _ in range(_MOVED_TRIES):
+        try:
+            return _copy(find_dir(source) or source, target, memory)
+        except (CheckpointError, FileNotFoundError) as error:
+            moved = error  # the trainer may have put another one into this place meanwhile
+    raise CheckpointError(f"{source} can't be copied: {moved}", "Choose another checkpoint, or try again.")
+
+
+def _copy(source: Path, target: Path, memory: bool) -> Manifest:
+    shutil.rmtree(target, ignore_errors=True)  # what another try left
+    manifest = read_manifest(source)
+    files = dict(manifest.files)
+    if manifest.memory_in_file or not memory:
+        files.pop(MEMORY, None)
+    target.mkdir(parents=True)
+    for name in (*files, NOTE, PINNED):
+        if Path(name).name == name and (source / name).is_file():  # `verify` refuses others
+            shutil.copyfile(source / name, target / name)
+    copied = manifest.model_copy(update={"files": files, "memory_in_file": False})
+    verify(target, copied)
+    (target / MANIFEST).write_bytes(packed_manifest(copied))
+    return copied
 
 
 def _places(run: RunFolder) -> list[tuple[Path, ListedKind]]:

@@ -1,9 +1,10 @@
 """Evaluations that somebody asks for: which weights play by which settings, in a process of its own."""
 
 import asyncio
+import secrets
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,7 @@ from soulsgui.config.schema import Settings
 from soulsgui.process import own_command
 from soulsgui.runner.refusal import Refused
 from soulsgui.runner.run.agreed import AgreedRuns, RunNotAgreedError
+from soulsgui.runner.run.checkpoints import copy_whole
 from soulsgui.runner.run.library import named_checkpoint
 from soulsgui.runner.run.scores import keep_evaluation
 from soulsgui.runner.run.start import override_layer
@@ -42,14 +44,16 @@ async def evaluate(
 
     It is kept with the run, unless it was played by other settings or for those who watch.
     """
-    run, checkpoint = named_checkpoint(runner.library, params.checkpoint, params.run)
+    run, checkpoint = await asyncio.to_thread(named_checkpoint, runner.library, params.checkpoint, params.run)
     best_kind = "gif" if find_spec("av") is None else "mp4"  # what can't be made, the process says
     suffix = params.video and f".{best_kind if params.video == 'any' else params.video}"
     trained = runner.run_manager.run == run and runner.supervisor.running(TRAINER)
     if params.model_id is None and not (trained and checkpoint == control.NEWEST):
         get = runner.library.checkpoints.get
         info = await asyncio.to_thread(get, run, checkpoint or control.NEWEST)
-        found, played = await _play(runner, params, job, Path(info.path), suffix), info.id
+        async with copied(job, run, info) as (aside, _):
+            found = await _play(runner, params, job, aside, suffix)
+        found, played = found.model_copy(update={"checkpoint": info.path}), info.id
     elif trained:
         found, played = await _play_trained(runner, params, job, run, suffix), ""
     else:
@@ -74,8 +78,11 @@ async def _play_trained(
         return await _ask_clients(runner, params, job, run)
     args = {"kind": "watched", "model_id": params.model_id}
     answer = await runner.bus.ask(TRAINER, NodeCommand(command="save", args=args), ANSWER_LIMIT_S)
-    with _removed(run.root / str(answer.result["path"])) as aside:
+    aside = run.root / str(answer.result["path"])
+    try:
         return await _play(runner, params, job, aside, suffix)
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)
 
 
 async def _ask_clients(
@@ -120,12 +127,16 @@ async def _ask_clients(
     )
 
 
-@contextmanager
-def _removed(path: Path) -> Iterator[Path]:
+@asynccontextmanager
+async def copied(
+    job: "RunningJob", run: RunFolder, info: control.CheckpointInfo
+) -> AsyncIterator[tuple[Path, Manifest]]:
+    """Give a copy of a checkpoint to a process, while newer ones may replace it; and what the copy says."""
+    aside = run.watched / f"{info.id.replace('/', '-')}-{secrets.token_hex(4)}"
     try:
-        yield path
+        yield aside, await job.in_thread(copy_whole, Path(info.path), aside, memory=False)
     finally:
-        shutil.rmtree(path, ignore_errors=True)
+        shutil.rmtree(aside, ignore_errors=True)
 
 
 async def _play(
@@ -140,7 +151,7 @@ async def _play(
     agreed = AgreedRuns(runner.folders)
     settings, asks = await asyncio.to_thread(settings_to_play, agreed, path, info, changes)
     if asks is not None and params.trust not in (control.TRUST_ANY, asks.digest):
-        raise RunNotAgreedError(f"The checkpoint {path}", asks)
+        raise RunNotAgreedError(f"The checkpoint {params.checkpoint or control.NEWEST}", asks)
     if asks is not None:
         agreed.agree(settings)
     job.tell("loading weights and environment")

@@ -90,7 +90,7 @@ class Library:
         self._numbers.pop(run.run_id, None)
 
     def folders(self) -> list[RunFolder]:
-        """Return every run, the newest first."""
+        """Return every run: first the one that was begun or gone on with last; others' come after ours."""
         if not self.root.is_dir():
             return []
         found = (RunFolder(path) for path in self.root.iterdir() if path.is_dir())
@@ -102,17 +102,21 @@ class Library:
 
     def _place(self, run: RunFolder) -> tuple[int, str, int, str]:
         """Sort key: the number; without one, the second and then the order in which they were written."""
-        written_ns = run.config.stat().st_mtime_ns if run.config.exists() else 0
+        try:
+            written_ns = run.config.stat().st_mtime_ns
+        except OSError:  # it may be thrown away at this moment
+            written_ns = 0
         return self._number(run), run.run_id[:_STAMP_LENGTH], written_ns, run.run_id
 
     def _number(self, run: RunFolder) -> int:
-        """Return the number of a run, which never changes."""
-        if run.run_id not in self._numbers:
+        """Return the number of a run, which changes only when it is gone on with."""
+        number = self._numbers.get(run.run_id)
+        if number is None:
             record = self.record(run)
             if not record.created:
                 return 0  # it can't be read at the moment
-            self._numbers[run.run_id] = record.number
-        return self._numbers[run.run_id]
+            number = self._numbers[run.run_id] = record.number
+        return number
 
     def find(self, run_id: str, whole: bool = False, listed: str = "soulsgui runs list") -> RunFolder:
         """Return a run by its id, by a beginning of it or a name that fits no other, or `latest`.
@@ -162,7 +166,7 @@ class Library:
         return next(((info.model_id, info.score) for info in best if info.score is not None), None)
 
     def last_record(self) -> RunRecord:
-        """Return the record of the newest run; an empty one before the first."""
+        """Return the record of the latest run; an empty one before the first."""
         runs = self.folders()
         record = self.record(runs[0]) if runs else RunRecord()
         return interrupted(record) if record.state in LIVE_STATES else record
@@ -170,6 +174,7 @@ class Library:
     def write_record(self, run: RunFolder, record: RunRecord) -> None:
         """Write the record of a run."""
         atomic_write(run.run, record.model_dump_json(indent=1).encode())
+        self._numbers.pop(run.run_id, None)
         if record.state not in LIVE_STATES:
             # From now on it is looked at seldom.
             self._sizes.pop(run.run_id, None)

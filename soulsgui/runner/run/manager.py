@@ -194,6 +194,7 @@ class RunManager:
         resumed = resumption(library, agreed, params)  # what was stopped may be this run
         run, settings = resumed.run, resumed.settings
         again: dict[str, Any] = {"state": "starting", "detail": "", "reached": "", "error": ""}
+        again["number"] = library.next_number()  # from now on it is the latest
         record = library.record(run).model_copy(update=again | goals(settings))
         agreed.agree(settings)
         before = run.config.read_bytes() if resumed.changes else b""

@@ -47,7 +47,8 @@ class RunRecord(RunStatus):
     note: str = ""  # The user's own words about it
     pinned: bool = False  # Whether it is kept from being thrown away
     created: Moment = 0.0  # Seconds since the epoch
-    # Runs of a data folder are counted from 1, whatever its clock says; 0 for one of before that.
+    # Runs of a data folder are counted from 1 as they begin or go on, whatever its clock says; 0 for one that
+    # never did here, and of before that.
     number: int = 0
     # How often each service was restarted after a failure.
     restarts: dict[str, int] = Field(default_factory=dict)
@@ -234,7 +235,7 @@ class RunNews:
     def take_attempt(self, row: AttemptRow, steps_before: int | None) -> None:
         """Report where an attempt begins; the steps that the one before came to are None where unknown."""
         if row.passed_over:
-            words = f"The run goes on from an older checkpoint, of update {row.update:,}: {row.passed_over}"
+            words = f"The run goes on from another checkpoint, of update {row.update:,}: {row.passed_over}"
             self.add("error", words, "Check the disk of the data folder: what is on it changes or gets lost.")
         if steps_before is not None:
             self.add("info", new_attempt_words(steps_before, row))

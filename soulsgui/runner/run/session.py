@@ -11,7 +11,7 @@ import redis
 
 from soulsgui.config.paths import RunFolder
 from soulsgui.config.schema import Settings
-from soulsgui.errors import EnvironmentMissingError
+from soulsgui.errors import EnvironmentMissingError, NoCheckpointError
 from soulsgui.runner.events import Level
 from soulsgui.runner.refusal import Refused
 from soulsgui.runner.run.checkpoints import BestModel
@@ -32,7 +32,7 @@ from soulsgui.runner.run.record import (
 from soulsgui.runner.run.services import EVALUATOR_HURRIED_GRACE_S, RunContext, RunServices, client_name
 from soulsgui.runner.run.start import choose_checkpoint, live_change, spaces_are_known, write_spaces
 from soulsgui.runner.server.bus import ANSWER_LIMIT_S, clear_run_keys
-from soulsgui.system import atomic_write
+from soulsgui.system import atomic_write, find_dir
 from soulsgui.wire.connection import AWAY
 from soulsgui.wire.control import ErrorCode
 from soulsgui.wire.control.states import Topic
@@ -299,6 +299,9 @@ class RunSession:
         """
         save = NodeCommand(command="save", args={"kind": "current"})
         await self._context.bus.ask(TRAINER, save, ANSWER_LIMIT_S)
+        if find_dir(self.run.root / checkpoint) is None:  # once it is chosen, it stays
+            what = f"{checkpoint} was thrown away while {self.run.run_id} was being saved."
+            raise NoCheckpointError(what, "Choose another one; the run goes on as it was.")
         self._chosen_after = self.record.attempt
         choose_checkpoint(self.run, checkpoint)
         # Nothing is saved as the best before the attempt has begun: this trainer may not hold it.

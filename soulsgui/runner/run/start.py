@@ -42,9 +42,6 @@ from soulsgui.wire.manifest import CONFIG, read_manifest, verify
 
 logger = logging.getLogger(__name__)
 
-_RESUME_FROM = "resume_from"
-"""File in a run's folder: the checkpoint (its path below that folder) the trainer is to begin from."""
-
 _GOALS = ("stop.mean_return", "stop.env_steps")
 
 
@@ -173,17 +170,9 @@ def spaces_are_known(run: RunFolder) -> bool:
 def choose_checkpoint(run: RunFolder, checkpoint: str) -> None:
     """Let the trainer begin from a checkpoint, by its path below the run's folder; empty takes that back."""
     if checkpoint:
-        atomic_write(run.root / _RESUME_FROM, checkpoint.encode())
+        atomic_write(run.resume_from, checkpoint.encode())
     else:
-        (run.root / _RESUME_FROM).unlink(missing_ok=True)
-
-
-def chosen_checkpoint(run: RunFolder) -> Path | None:
-    """Return the checkpoint that was chosen for the trainer to begin from, None for the newest."""
-    try:
-        return run.root / (run.root / _RESUME_FROM).read_text(encoding="utf-8")
-    except FileNotFoundError:
-        return None
+        run.resume_from.unlink(missing_ok=True)
 
 
 @dataclass(frozen=True)

@@ -59,6 +59,9 @@ class Bin:
         if info.pinned:
             remedy = f"soulsgui checkpoints edit {info.id} --run {run.run_id} --pin no"
             raise Refused(ErrorCode.NOT_NOW, f"The checkpoint {info.id} is pinned.", remedy)
+        if goes_on and run.chosen == Path(info.path):
+            what = f"Run {run.run_id} is about to go on from {info.id}."
+            raise Refused(ErrorCode.NOT_NOW, what, "Try again when it has saved its next checkpoint.")
         if goes_on and info.kind in _ROTATED:
             what = f"Run {run.run_id} goes on, and keeps its {info.kind} checkpoint for the case of a crash."
             raise Refused(ErrorCode.NOT_NOW, what, "Stop it first: soulsgui run stop")

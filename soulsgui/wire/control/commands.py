@@ -77,6 +77,7 @@ IfActive = Annotated[
 
 
 TRUST_ANY = "any"
+LONGEST_NAME, LONGEST_NOTE = 200, 10_000  # characters of what somebody calls a run, or says of it
 BEST, NEWEST = "best", "newest"  # checkpoints that every command knows by these names
 
 _TRUST_HELP = "run what it names on this computer, though it comes from elsewhere"
@@ -114,8 +115,12 @@ class RunStartParams(Params):
     trust: Annotated[str, Typed("", "--trust", "be asked", given=TRUST_ANY, help=_TRUST_HELP)] = optional(
         "as of `run.resume`, where that checkpoint comes from elsewhere", ""
     )
-    name: Annotated[str, Typed("TEXT", "--name", "date and time alone")] = optional("name of the new run", "")
-    note: Annotated[str, Typed("TEXT", "--note", "none")] = optional("your own words about it", "")
+    name: Annotated[str, Typed("TEXT", "--name", "date and time alone")] = optional(
+        "name of the new run", "", max_length=LONGEST_NAME
+    )
+    note: Annotated[str, Typed("TEXT", "--note", "none")] = optional(
+        "your own words about it", "", max_length=LONGEST_NOTE
+    )
     seeds: Annotated[int, Typed("N", "--seeds", "1")] = optional(
         "runs with so many seeds, from `seed` on, one after another: an experiment", 1, ge=1, le=100
     )
@@ -206,7 +211,7 @@ class SweepStartParams(ExperimentsParams):
         "by what a trial is given up early: its mean return at the same part of its steps is compared",
         "median",
     )
-    name: str = optional("name of the sweep", "")
+    name: str = optional("name of the sweep", "", max_length=LONGEST_NAME)
     preset: str = optional("a preset below your own settings", "")
     overrides: dict[str, Any] = optional(
         "settings by dotted key, above everything else but what is searched", {}
@@ -255,10 +260,10 @@ class RunsEditParams(OneRunParams):
     """Which run is called, noted or pinned otherwise."""
 
     name: Annotated[str | None, Typed("TEXT", "--name", "leave it")] = optional(
-        "its name; null leaves it", None
+        "its name; null leaves it", None, max_length=LONGEST_NAME
     )
     note: Annotated[str | None, Typed("TEXT", "--note", "leave it")] = optional(
-        "the words about it; null leaves them", None
+        "the words about it; null leaves them", None, max_length=LONGEST_NOTE
     )
     pin: Annotated[bool | None, Typed("yes|no", "--pin", "leave it")] = optional(
         "whether it is kept from being thrown away; null leaves it", None
@@ -277,7 +282,7 @@ class RunsImportParams(Params):
     """What is imported, and as what."""
 
     file: str = Field(description="id of the `.soulsrun` file, brought by `POST /v1/files`")
-    name: str = optional("name of the new run; empty: the one it had", "")
+    name: str = optional("name of the new run; empty: the one it had", "", max_length=LONGEST_NAME)
 
 
 class CheckpointListParams(Params):
@@ -297,7 +302,7 @@ class CheckpointVerifyParams(Params):
     """What is read anew."""
 
     run: Annotated[str, Typed("RUN", default="latest")] = optional(
-        f"id of the run, or how it begins; one checkpoint of it: `RUN/{BEST}`, of the newest run `{BEST}`",
+        f"id of the run, or how it begins; one checkpoint of it: `RUN/{BEST}`, of the latest run `{BEST}`",
         "latest",
     )
 
@@ -329,7 +334,9 @@ class CheckpointPurgeParams(Params):
 class CheckpointSaveParams(Params):
     """What is saved, and what is said of it."""
 
-    note: Annotated[str, Typed("TEXT", "--note", "none")] = optional("your own words about it", "")
+    note: Annotated[str, Typed("TEXT", "--note", "none")] = optional(
+        "your own words about it", "", max_length=LONGEST_NOTE
+    )
     buffer: Annotated[bool, Typed("", "--buffer", "without")] = optional(
         "with the replay memory, where there is one; it may be large", False
     )
@@ -339,7 +346,7 @@ class CheckpointEditParams(CheckpointParams):
     """Which checkpoint is noted or pinned otherwise."""
 
     note: Annotated[str | None, Typed("TEXT", "--note", "leave it")] = optional(
-        "the words about it; null leaves them", None
+        "the words about it; null leaves them", None, max_length=LONGEST_NOTE
     )
     pin: Annotated[bool | None, Typed("yes|no", "--pin", "leave it")] = optional(
         "whether the history keeps it however long that grows; of one that newer ones replace, a copy in the "

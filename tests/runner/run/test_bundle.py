@@ -60,7 +60,7 @@ def test_a_run_opens_elsewhere(run: RunFolder, file: Path, tmp_path: Path) -> No
     records = [there.record(found) for found in (first, second)]
     assert [record.name for record in records] == ["<script>", "again"]
     assert {record.state for record in records} == {"stopped"}
-    assert [record.number for record in records] == [1, 2]
+    assert [record.number for record in records] == [0, 0]  # `latest` means a run of there
     assert there.settings(first).seed == 77
     saved = {info.id: info.valid for info in there.checkpoints.list(first)}
     assert saved == {"checkpoint": True, "history/8": True}
@@ -68,6 +68,19 @@ def test_a_run_opens_elsewhere(run: RunFolder, file: Path, tmp_path: Path) -> No
     assert [one.mean_return for one in kept_evaluations(first)] == [1.0]
     assert not list(first.logs.iterdir())
     assert not [path for path in there.root.iterdir() if path.name.startswith(".")]
+
+
+def test_a_checkpoint_that_is_replaced_while_it_is_packed_is_whole(run: RunFolder, tmp_path: Path) -> None:
+    def goes_on(doing: str, _part: float) -> None:
+        if doing.endswith("checkpoint/manifest.json"):
+            save(run.checkpoint, run, "current", 200)
+
+    export_run(run, path := tmp_path / "one.soulsrun", goes_on)
+    there = Library(tmp_path / "there")
+    imported = import_run(path, there.root, "", told)
+    saved = {info.id: info.valid for info in there.checkpoints.list(imported)}
+    assert saved == {"checkpoint": True, "history/8": True}
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["here", "one.soulsrun", "there"]
 
 
 def test_a_disk_without_room_takes_no_export(

@@ -10,13 +10,15 @@ from soulsgui.config.layers import combine, defaults_layer
 from soulsgui.config.parsing import Layer
 from soulsgui.config.paths import RunFolder
 from soulsgui.errors import CheckpointError, NoCheckpointError, UsageError
+from soulsgui.runner.api.library_commands import HANDLERS
 from soulsgui.runner.app import Runner
 from soulsgui.runner.refusal import Refused
 from soulsgui.runner.run.agreed import RunNotAgreedError
 from soulsgui.runner.run.evaluations import evaluate
 from soulsgui.runner.run.record import RunRecord
 from soulsgui.runner.run.scores import kept_evaluations
-from soulsgui.wire.control import CheckpointEvaluateParams, Evaluated, Picture
+from soulsgui.wire.control import CheckpointEvaluateParams, CheckpointExportParams, Evaluated, Picture
+from soulsgui.wire.manifest import read_manifest, verify
 from tests.runner.fake_program import save
 from tests.runner.running import call
 
@@ -36,6 +38,7 @@ class Job:
     def __init__(self, runner: Runner) -> None:
         self.runner = runner
         self.asked: dict[str, Any] = {}
+        self.found: Any = None
         self.was_there = False
         self.answers: list[dict[str, Any]] = []
 
@@ -44,6 +47,9 @@ class Job:
 
     def new_file(self, name: str) -> Path:
         return Path(name)
+
+    async def in_thread(self, work: Any, *args: Any, **kwargs: Any) -> Any:
+        return work(*args, **kwargs)
 
     async def in_process(self, argv: list[str], request: dict[str, Any], reply: Any) -> dict[str, Any]:
         self.asked, self.was_there = request, (Path(request["path"]) / "manifest.json").exists()
@@ -55,7 +61,8 @@ class Job:
 async def asked(runner: Runner, **params: Any) -> Job:
     job = Job(runner)
     told: Any = job
-    assert await evaluate(runner, CheckpointEvaluateParams(**params), told) == Evaluated(**REPORT)
+    job.found = await evaluate(runner, CheckpointEvaluateParams(**params), told)
+    assert job.found.model_copy(update={"checkpoint": "c"}) == Evaluated(**REPORT)
     return job
 
 
@@ -96,7 +103,7 @@ async def test_one_way_of_naming_a_checkpoint_serves_every_command(runner: Runne
         f"{run.run_id}/checkpoint": run.checkpoint,
         "older": run.checkpoint,
     }.items():
-        assert (await asked(runner, checkpoint=name)).asked["path"] == str(path), name
+        assert (await asked(runner, checkpoint=name)).found.checkpoint == str(path), name
     edited = await call(runner, "checkpoint.edit", path="older/newest", note="good")
     assert edited["checkpoint"]["id"] == "checkpoint"
     assert (await call(runner, "checkpoint.edit", path="best", note=""))["checkpoint"]["id"] == "best_model"
@@ -112,7 +119,7 @@ async def test_one_way_of_naming_a_checkpoint_serves_every_command(runner: Runne
 async def test_checkpoints_are_played_by_their_settings_and_what_is_set_above_them(runner: Runner) -> None:
     run = a_run(runner)
     job = await asked(runner, overrides={"env.kwargs": {"sutton_barto_reward": True}}, video="gif", seed=7)
-    assert job.asked["path"] == str(run.checkpoint)
+    assert job.found.checkpoint == str(run.checkpoint)
     assert job.asked["settings"]["env"]["kwargs"] == {"sutton_barto_reward": True}
     assert (job.asked["seed"], job.asked["video"]) == (7, "model-0.gif")
     assert kept_evaluations(run) == [], "played by other settings it says nothing of the checkpoint"
@@ -124,6 +131,33 @@ async def test_checkpoints_are_played_by_their_settings_and_what_is_set_above_th
     (run.checkpoint / "weights.safetensors").write_bytes(b"x")
     with pytest.raises(CheckpointError, match="none of its checkpoints is whole"):
         await asked(runner)
+
+
+async def test_what_is_played_or_exported_stays_what_it_was_while_newer_ones_replace_it(
+    runner: Runner,
+) -> None:
+    run = a_run(runner)
+    save(run.checkpoint, run, "current", 100, model_id=1)
+    held = []
+
+    class SlowJob(Job):
+        """While its process begins the trainer saves twice."""
+
+        async def in_process(self, argv: list[str], request: dict[str, Any], reply: Any = None) -> Any:
+            for model_id in (2, 3):
+                save(run.checkpoint, run, "current", 200, model_id=model_id)
+            path = Path(request.get("path") or request["checkpoint"])
+            held.append(read_manifest(path))
+            verify(path, held[-1])
+            return REPORT | {"checked": "read again"}
+
+    job: Any = SlowJob(runner)
+    await evaluate(runner, CheckpointEvaluateParams(checkpoint="checkpoint"), job)
+    export: Any = HANDLERS["checkpoint.export"]
+    exported = await export(runner, CheckpointExportParams(path="newest", format="safetensors"), job)
+    assert exported.name == f"{run.run_id}_3.safetensors"
+    assert [one.model_id for one in held] == [1, 3]
+    assert not list(run.watched.iterdir())
 
 
 async def test_clients_are_waited_for_no_longer_than_the_trainer_that_was_asked(tmp_path: Path) -> None:

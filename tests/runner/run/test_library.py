@@ -53,6 +53,15 @@ def test_the_latest_run_is_the_one_begun_last_also_when_the_clock_was_set_back(l
     assert Library(library.root).last_record().id == made[-1]
 
 
+def test_the_latest_run_is_none_from_elsewhere_and_may_be_one_that_is_gone_on_with(library: Library) -> None:
+    old, new = [record(library, name, 2.0, number=number).id for number, name in ((1, "old"), (2, "new"))]
+    record(library, "elsewhere", 3e9)
+    assert (library.find("latest").run_id, library.last_record().id) == (new, new)
+    run = library.find(old)
+    library.write_record(run, library.record(run).model_copy(update={"number": library.next_number()}))
+    assert (library.find("latest"), library.folders()[0]) == (run, run)
+
+
 def test_runs_are_found_by_id_by_beginning_by_name_and_as_latest(library: Library) -> None:
     assert (library.folders(), library.summaries(None), library.last_record()) == ([], [], RunRecord())
     with pytest.raises(Refused, match="no run yet"):

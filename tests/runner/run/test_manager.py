@@ -3,6 +3,7 @@
 import json
 import logging
 import os
+import shutil
 import time
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,7 +16,7 @@ from soulsgui.config.layers import as_settings
 from soulsgui.config.parsing import Layer
 from soulsgui.config.paths import Folders, RunFolder
 from soulsgui.config.schema import Settings
-from soulsgui.errors import UsageError
+from soulsgui.errors import NoCheckpointError, UsageError
 from soulsgui.runner.access.roster import ClientRoster
 from soulsgui.runner.api.library_commands import HANDLERS
 from soulsgui.runner.events import EventLog
@@ -25,7 +26,7 @@ from soulsgui.runner.run.manager import RunManager, remember_active
 from soulsgui.runner.run.record import ActiveRun, RunRecord
 from soulsgui.runner.run.services import RunContext
 from soulsgui.runner.run.session import RunSession
-from soulsgui.runner.run.start import beginning, choose_checkpoint, chosen_checkpoint
+from soulsgui.runner.run.start import beginning, choose_checkpoint
 from soulsgui.runner.server.reader import ServerState
 from soulsgui.wire.control import CheckpointInfo, CheckpointParams, ErrorCode, RunStartParams
 from soulsgui.wire.keys import Keys
@@ -97,7 +98,7 @@ async def test_what_is_owed_is_tried_again_until_it_is_written(
     assert not context.library.record(run).reached
     manager.turn(20.0, 0.0)
     assert context.library.record(run).reached == "stopped"
-    assert chosen_checkpoint(run) is None
+    assert run.chosen is None
     assert "is written" in caplog.text
 
 
@@ -114,9 +115,9 @@ async def test_a_choice_that_could_not_be_taken_back_is_taken_back_later(
         patched.setattr(Path, "unlink", fail)
         await manager.adopt()
     assert manager.over.is_set()
-    assert chosen_checkpoint(run) is not None
+    assert run.chosen is not None
     manager.turn(20.0, 0.0)
-    assert chosen_checkpoint(run) is None
+    assert run.chosen is None
     assert context.library.record(run).reached == "stopped"
 
 
@@ -198,7 +199,7 @@ async def test_what_another_agent_saved_is_not_loaded(
     load: Any = HANDLERS["checkpoint.load"]
     with pytest.raises(Refused, match="another environment, algorithm, agent or network"):
         await load(runner, CheckpointParams(path="manual_save/1", run=other.run_id), None)
-    assert chosen_checkpoint(run) is None
+    assert run.chosen is None
 
 
 def test_no_run_begins_from_what_another_agent_saved(context: RunContext, run: RunFolder) -> None:
@@ -237,4 +238,20 @@ async def test_a_checkpoint_is_not_loaded_into_a_run_that_was_begun_meanwhile(
     with pytest.raises(Refused, match="has ended"):
         await load(runner, CheckpointParams(path="manual_save/1", run=run.run_id), None)
     assert told == []
-    assert chosen_checkpoint(run) is None
+    assert run.chosen is None
+
+
+async def test_a_checkpoint_that_is_thrown_away_while_the_run_is_saved_is_not_gone_on_from(
+    context: RunContext, run: RunFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save(run.history / "1", run, "history", 100)
+
+    async def save_slowly(*_: object) -> None:
+        shutil.rmtree(run.history / "1")
+
+    monkeypatch.setattr(context.bus, "ask", save_slowly, raising=False)
+    session = RunSession(context, run, Settings(), context.library.record(run))
+    with pytest.raises(NoCheckpointError, match="history/1 was thrown away"):
+        await session.load("history/1")
+    assert run.chosen is None
+    assert context.events.since(0) == []

@@ -189,7 +189,7 @@ def test_an_attempt_that_begins_from_an_older_checkpoint_is_told_as_an_error(
     news.take_attempt(AttemptRow(run_id="r", attempt=2, **place, passed_over=why), None)
     (event,) = events
     assert event.level == "error"
-    assert event.what == f"The run goes on from an older checkpoint, of update 1: {why}"
+    assert event.what == f"The run goes on from another checkpoint, of update 1: {why}"
 
 
 def test_what_rows_suggest_to_change_is_told_once(news: RunNews, events: list[Event]) -> None:
