@@ -413,7 +413,7 @@ async def test_a_run_is_saved_and_rests_while_the_disk_is_nearly_full(
         await until(lambda: run_is(runner, "paused"))
         assert runner.status().run.detail == "the disk is nearly full: 100.0 MB are free"
         await until(lambda: run.checkpoint.exists())
-        assert "is saved and rests" in runner.events.newest(1)[0].what
+        await until(lambda: "is saved and rests" in runner.events.newest(1)[0].what)
         free[0] = 50 * 10**9
         await until(lambda: run_is(runner, "running"))
         assert runner.events.newest(1)[0].what.startswith("There is room again")

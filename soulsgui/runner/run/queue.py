@@ -14,6 +14,7 @@ from soulsgui.config.schema import Settings, public_tree
 from soulsgui.errors import UsageError
 from soulsgui.runner.refusal import Refused
 from soulsgui.runner.run.library import run_stem
+from soulsgui.runner.status_text import size_words
 from soulsgui.system import atomic_write, read_small
 from soulsgui.wire.control import ErrorCode, QueuedRun, RunStartParams
 from soulsgui.wire.messages.base import Message
@@ -21,6 +22,7 @@ from soulsgui.wire.messages.base import Message
 logger = logging.getLogger(__name__)
 
 _MOST = 200
+_MOST_BYTES = 16 * 2**20  # of its file; it is left half empty, since a run that begins is noted in it
 _LARGEST_SEED = 2**31 - 1
 ALL = "all"
 
@@ -69,7 +71,7 @@ class RunQueue:
 
     def _read(self) -> _File:
         try:
-            found = _File.read(read_small(self._path))
+            found = _File.read(read_small(self._path, _MOST_BYTES))
         except FileNotFoundError:
             return _File()
         except OSError as error:
@@ -143,7 +145,14 @@ class RunQueue:
                 f"The queue holds {_MOST} runs at most.",
                 "Wait until some have ended, or take some out: soulsgui run queue remove NUMBER",
             )
-        self._write(_File(last=together[-1].number, entries=together))
+        now = _File(last=together[-1].number, entries=together)
+        if (size := len(now.to_json().encode())) > _MOST_BYTES // 2:  # the next runner could not read it
+            raise Refused(
+                ErrorCode.NOT_NOW,
+                f"The queue would take {size_words(size)}; it takes {size_words(_MOST_BYTES // 2)} at most.",
+                "Use shorter notes, or fewer seeds, or wait until some of its runs have ended.",
+            )
+        self._write(now)
 
     def move(self, number: int, place: int, active: str = "") -> None:
         """Let a run that waits begin as the `place`-th, counted from 1, of those that do."""

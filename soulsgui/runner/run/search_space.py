@@ -17,6 +17,7 @@ _FORMS = "such as 0.0001..0.01:log, 4..64, [tanh, relu] or {low: 0.1, high: 0.3,
 _RANGE = re.compile(r"\s*(\S+?)\s*\.\.\s*(\S+?)\s*(:\s*log)?\s*")
 _MOST_CHOICES = 100
 _LONGEST = 10_000  # characters of choices that are typed
+_MOST_STEPS = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -103,19 +104,27 @@ def _range(info: SettingInfo, asked: Mapping[str, Any]) -> Dimension:
     kinds = get_args(info.annotation) or (info.annotation,)
     if float not in kinds and int not in kinds:
         raise ValueError("is no number: name its choices in a list")
-    whole, log = float not in kinds, asked.get("log") is True
+    whole, log = float not in kinds, asked.get("log", False)
+    if not isinstance(log, bool):
+        raise ValueError("`log` should be true or false: {low: 0.0001, high: 0.01, log: true}")
     step = None if asked.get("step") is None else _number(asked["step"], whole)
     low, high = _number(asked["low"], whole), _number(asked["high"], whole)
-    if low > high or (log and (low <= 0 or step is not None)) or (step is not None and step <= 0):
+    if low > high or (log and (low <= 0 or step is not None)):
         raise ValueError("should rise from `low` to `high`; with `log` from above 0, without a `step`")
+    span = (high - low) * (1 + 1e-9)  # 0.3 - 0.1 is less than 0.2
+    if step is not None and (step <= 0 or not span / _MOST_STEPS <= step <= span):
+        raise ValueError(
+            f"`step` should be above 0, no more than `high` - `low`, and so that there are {_MOST_STEPS:,} "
+            "steps at most"
+        )
     return Dimension(low, high, log, step, whole)
 
 
 def _number(value: Any, whole: bool) -> float:
     try:
         number = float(value)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"{value!r} is no number") from error
+    except (TypeError, ValueError, OverflowError) as error:
+        raise ValueError(f"{value!r:.100} is no number") from error
     if not math.isfinite(number) or (whole and not number.is_integer()):
         raise ValueError(f"{value!r} is no {'whole' if whole else 'finite'} number")
     return int(number) if whole else number

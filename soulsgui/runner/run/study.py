@@ -6,6 +6,7 @@ Optuna is an optional package and slow to import: this module is imported where 
 import itertools
 import logging
 import math
+import os
 import sqlite3
 from collections.abc import Mapping
 from contextlib import closing
@@ -80,6 +81,9 @@ def _distribution(one: Dimension) -> BaseDistribution:
 def _storage(path: Path) -> str:
     """Return the address of the file of all sweeps; a damaged one is set aside."""
     if path.exists():
+        if not (path.is_file() and os.access(path, os.R_OK | os.W_OK)):
+            kept = set_aside(path).name
+            raise SoulsGuiError(f"{path} can't be used; it is kept as {kept}.", "Begin the sweep anew.")
         try:
             with closing(sqlite3.connect(path)) as db:
                 found = db.execute("PRAGMA quick_check(1)").fetchone()[0]
@@ -95,9 +99,10 @@ def _storage(path: Path) -> str:
 
 
 def names(path: Path) -> list[str]:
-    """Return the names of all sweeps, the newest first."""
+    """Return the names of all sweeps, the newest first; what could not be written whole is none."""
     found = optuna.get_all_study_summaries(_storage(path)) if path.exists() else []
-    return [one.study_name for one in sorted(found, key=lambda one: -one._study_id)]
+    whole = [one for one in found if "space" in one.user_attrs]
+    return [one.study_name for one in sorted(whole, key=lambda one: -one._study_id)]
 
 
 class Study:
@@ -175,7 +180,7 @@ class Study:
         """Return the sweep with its trials."""
         trials = self._study.get_trials(deepcopy=False)
         done = [one for one in trials if one.state is TrialState.COMPLETE]
-        best = max(done, key=lambda one: one.value or -math.inf, default=None)
+        best = max(done, key=lambda one: -math.inf if one.value is None else one.value, default=None)
         return SweepStatus(
             id=self.name,
             state=self.state,

@@ -1,8 +1,13 @@
 """Sweeps: trials drawn by Optuna, each a run that waits in the queue; one sweep at a time."""
 
 import asyncio
+import errno
 import logging
+import os
+import sqlite3
 import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 from types import ModuleType
 from typing import TYPE_CHECKING
 
@@ -24,7 +29,8 @@ from soulsgui.runner.run.record import RunRecord
 from soulsgui.runner.run.search_space import search_space
 from soulsgui.runner.run.services import RunContext
 from soulsgui.runner.run.start import beginning, refuse_without_torch
-from soulsgui.system import atomic_write, read_small
+from soulsgui.system import atomic_write, no_room, read_small
+from soulsgui.telemetry.store.schema import set_aside
 from soulsgui.wire.control import ErrorCode, RunStartParams, SweepStartParams, SweepState, SweepStatus
 from soulsgui.wire.keys import TRAINER
 from soulsgui.wire.messages.base import Message
@@ -35,7 +41,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _ACTIVE_FILE = "active_sweep.json"
-_GIVEN_UP_AFTER = 3  # trials in a row that came to nothing
+_GIVEN_UP_AFTER = 3  # trials in a row that came to nothing, turns in a row that failed
 
 
 class _ActiveSweep(Message):
@@ -51,6 +57,7 @@ class Sweeps:
         self._active_file = context.folders.server / _ACTIVE_FILE
         self._study: Study | None = None  # The sweep that goes on
         self._trial: Trial | None = None  # Its trial that goes on
+        self._failed_turns = 0
         self._working = asyncio.Lock()
 
     @property
@@ -62,7 +69,7 @@ class Sweeps:
         """Begin a sweep; its first trial begins with the next turn."""
         refuse_without_torch()
         studies = _studies()
-        async with self._working:
+        async with self._working, self._full_disk_told():
             if self.goes_on:
                 raise Refused(ErrorCode.NOT_NOW, "A sweep goes on.", "Stop it first: soulsgui sweep stop")
             asked = RunStartParams(preset=params.preset, overrides=params.overrides)
@@ -89,12 +96,24 @@ class Sweeps:
 
     async def stop(self) -> SweepStatus:
         """End the sweep that goes on, and the run of its trial."""
-        async with self._working:
-            study = await self._loaded()
-            if study is None:
+        async with self._working, self._full_disk_told():
+            if self._study is None and not self.goes_on:
                 raise Refused(ErrorCode.NOT_NOW, "No sweep goes on.", "Begin one: soulsgui sweep start")
+            study = None
+            try:
+                study = await self._loaded()
+                if study is not None:
+                    await self._end(study, "stopped")
+            except Exception as error:
+                if _of_full_disk(error):
+                    raise  # it can be stopped again
+                self._abandon(error)
+                study = None
+            if study is None:
+                what = "The sweep is ended: it could not be gone on with."
+                remedy = "See why: soulsgui events; a run of it that goes on is ended by: soulsgui run stop"
+                raise Refused(ErrorCode.NOT_NOW, what, remedy)
             manager = self._manager
-            await self._end(study, "stopped")
             if (entry := manager.queue.of_sweep(study.name)) is not None:
                 if manager.record.id == entry.run_id and manager.session is not None:
                     await manager.stop(evaluate=False)
@@ -105,19 +124,28 @@ class Sweeps:
     async def turn(self) -> None:
         """Look after the trial that goes on, or begin the next one."""
         async with self._working:
-            study = await self._loaded()
-            if study is None or self._manager.holds_queue or self._manager.closing:
-                return
+            study = None
             try:
+                study = await self._loaded()
+                if study is None or self._manager.holds_queue or self._manager.closing:
+                    return
                 if self._trial is None:
                     self._trial = await asyncio.to_thread(study.next_trial)
                 if self._trial is None:
                     await self._end(study, "finished")
                 else:
                     await self._look_after(study, self._trial)
-            except Exception:
+                self._failed_turns = 0
+            except Exception as error:
                 self._study = self._trial = None  # its file is looked at anew
-                raise
+                self._failed_turns += not _of_full_disk(error)
+                if self._failed_turns < _GIVEN_UP_AFTER:
+                    raise
+                logger.exception("the sweep is given up")
+                if study is not None:
+                    with suppress(Exception):
+                        await asyncio.to_thread(study.end, "failed")
+                self._abandon(error)
 
     async def _loaded(self) -> "Study | None":
         """Return the sweep that goes on, also one that an earlier runner began."""
@@ -129,9 +157,28 @@ class Sweeps:
                 if study.state != "running":  # it was ended, and its runner before that was noted here
                     await self._end(study, study.state)
             except (SoulsGuiError, KeyError, ValidationError) as error:
-                self._active_file.unlink()
-                self._tell("error", "The sweep can't be gone on with", str(error))
+                self._abandon(error)
         return self._study
+
+    def _abandon(self, error: Exception) -> None:
+        """Go on with the sweep no more, whatever stands where it is noted."""
+        if self._active_file.is_file():
+            self._active_file.unlink()
+        elif self._active_file.exists():
+            set_aside(self._active_file)
+        self._study = self._trial = None
+        self._failed_turns = 0
+        self._tell("error", "The sweep can't be gone on with", str(error) or type(error).__name__)
+
+    @asynccontextmanager
+    async def _full_disk_told(self) -> AsyncIterator[None]:
+        """Let an error of Optuna that comes of a full disk say so."""
+        try:
+            yield
+        except Exception as error:
+            if isinstance(error, OSError) or not _of_full_disk(error):
+                raise
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self._path)) from error
 
     async def _look_after(self, study: "Study", trial: "Trial") -> None:
         manager = self._manager
@@ -212,6 +259,17 @@ _ENDS: dict[SweepState, str] = {
     "stopped": "was stopped",
     "failed": "is given up",
 }
+
+
+def _of_full_disk(error: BaseException | None) -> bool:
+    """Whether the file system, or SQLite below Optuna, has said that the disk is full."""
+    while error is not None:
+        if isinstance(error, OSError) and no_room(error):
+            return True
+        if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL:
+            return True
+        error = error.__cause__
+    return False
 
 
 def _studies() -> ModuleType:

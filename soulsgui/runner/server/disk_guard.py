@@ -6,14 +6,14 @@ is room again.
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from soulsgui.runner.events import EventLog
 from soulsgui.runner.server.bus import Bus
 from soulsgui.runner.status_text import size_words
 from soulsgui.system import kept_free_bytes
 from soulsgui.wire.keys import TRAINER
-from soulsgui.wire.node_commands import NodeCommand
+from soulsgui.wire.node_commands import CommandName, NodeCommand
 
 Level = Literal["", "low", "full"]
 
@@ -21,6 +21,8 @@ _LOW, _CHECKPOINTS = 5, 3  # times what is kept free, and times the last checkpo
 _ABOVE = 1.25
 _WAIT_S = 15.0
 _ANSWER_S = 5.0
+_SAVED = {True: "is saved", False: "is not saved yet (see: soulsgui logs trainer)"}
+_RESTS = {True: "rests", False: "does not rest"}
 
 
 def level_of(free: int, kept: int, checkpoint_bytes: int, before: Level) -> Level:
@@ -56,24 +58,25 @@ class DiskGuard:
         """Look once."""
         free, before = self._free(self._folder), self._level
         self._level = level_of(free, kept_free_bytes(self._folder), self._checkpoint_bytes(), before)
+        done = ""
+        if self._level == "full" and trainer_runs:
+            why = f"the disk is nearly full: {size_words(free)} are free"
+            rests = await self._ask("wait", seconds=_WAIT_S, why=why)
+            if before != "full":
+                saved = await self._ask("save", kind="current")
+                done = f" The run {_SAVED[saved]} and {_RESTS[rests]}."
         if self._level != before:
-            self._tell(free, before)
-        if self._level != "full" or not trainer_runs:
-            return
-        why = f"the disk is nearly full: {size_words(free)} are free"
-        await self._bus.tell(
-            TRAINER, NodeCommand(command="wait", args={"seconds": _WAIT_S, "why": why}), _ANSWER_S
-        )
-        if before != "full":
-            await self._bus.tell(TRAINER, NodeCommand(command="save", args={"kind": "current"}), _ANSWER_S)
+            self._tell(free, before, done)
 
-    def _tell(self, free: int, before: Level) -> None:
+    async def _ask(self, command: CommandName, **args: Any) -> bool:
+        return await self._bus.tell(TRAINER, NodeCommand(command=command, args=args), _ANSWER_S)
+
+    def _tell(self, free: int, before: Level, done: str) -> None:
         place = f"on the disk of the data folder ({self._folder})"
         words, run_id = f"{size_words(free)} are free {place}", self._run_id()
         if self._level == "full":
-            rests = " The run is saved and rests." if run_id else ""
             remedy = "Free some space; it goes on by itself. What is in the bin can go: soulsgui runs purge"
-            self._events.add("error", f"Only {words}.{rests}", "", remedy, run_id=run_id, topic="disk_low")
+            self._events.add("error", f"Only {words}.{done}", "", remedy, run_id=run_id, topic="disk_low")
         elif self._level == "low":
             goes_on = " The run goes on." if before == "full" and run_id else ""
             remedy = f"Below {size_words(kept_free_bytes(self._folder))} a run rests: free some space before."

@@ -64,7 +64,7 @@ class Exporter:
         self._run = ""
         self._cursor = Cursor()
         self._asking = asyncio.Lock()
-        self._seen: tuple[float, Seen] | None = None
+        self._told: tuple[float, bytes] | None = None
         key = self._keys.node(EXPORTER)
         self._reporter = PeriodicWriter(address, "report", key, _STATE_EVERY_S, self._state)
         app = web.Application(middlewares=[self._guarded], client_max_size=_MAX_BODY_BYTES)
@@ -122,10 +122,12 @@ class Exporter:
             words = f"The package prometheus-client is missing: {how_to_install('prometheus_client')}"
             return web.Response(status=501, text=words)
         async with self._asking:
-            if self._seen is None or time.monotonic() >= self._seen[0] + _FRESH_S:
-                self._seen = time.monotonic(), await asyncio.to_thread(self._look)
-            text = await asyncio.to_thread(self._exposition.text, self._seen[1])
-        return web.Response(body=text, headers={"Content-Type": "text/plain; version=0.0.4; charset=utf-8"})
+            if self._told is None or time.monotonic() >= self._told[0] + _FRESH_S:
+                seen = await asyncio.to_thread(self._look)
+                self._told = time.monotonic(), await asyncio.to_thread(self._exposition.text, seen)
+        return web.Response(
+            body=self._told[1], headers={"Content-Type": "text/plain; version=0.0.4; charset=utf-8"}
+        )
 
     def _look(self) -> "Seen":
         """Ask the runner and Redis; where one does not answer, less is known."""

@@ -14,6 +14,7 @@ from typing import Annotated, Any
 from aiohttp import web
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
+from soulsgui.config.errors import reason_of
 from soulsgui.config.paths import RunFolder
 from soulsgui.errors import SoulsGuiError, printable
 from soulsgui.system import read_small
@@ -28,6 +29,7 @@ _MOST_POINTS = 10_000
 _MOST_TARGETS = 50
 _MOST_RUNS = 500
 _MOST_NOTES = 500
+_MOST_MISTAKES = 5
 _AT_ONCE = 2  # queries that are read at the same time
 
 LATEST = "latest"
@@ -35,7 +37,10 @@ LATEST = "latest"
 
 def _seconds(value: Any) -> Any:
     """Return a moment as seconds since the epoch, which Grafana writes as ISO 8601."""
-    return datetime.fromisoformat(value).timestamp() if isinstance(value, str) else value
+    try:
+        return datetime.fromisoformat(value).timestamp() if isinstance(value, str) else value
+    except (ValueError, OverflowError, OSError) as error:
+        raise ValueError("should be a time, such as 2026-01-31T12:00:00Z") from error
 
 
 _Moment = Annotated[float, BeforeValidator(_seconds), Field(ge=0, le=1e11, allow_inf_nan=False)]
@@ -59,7 +64,10 @@ class _Payload(_Asked):
 
 def _payload(value: Any) -> Any:
     """Return what was entered beside a metric; older editors send it as text, and none as empty text."""
-    return json.loads(value or "{}") if isinstance(value, str) else value or {}
+    try:
+        return json.loads(value or "{}") if isinstance(value, str) else value or {}
+    except (ValueError, RecursionError) as error:
+        raise ValueError('should be JSON, such as {"run": "latest"}') from error
 
 
 class _Target(_Asked):
@@ -119,7 +127,7 @@ class GrafanaSource:
                     async with self._reading:
                         found = await asyncio.to_thread(work, asked if isinstance(asked, dict) else {})
                 except (ValidationError, ValueError, RecursionError) as error:
-                    return web.Response(status=400, text=f"This can't be read: {printable(str(error), 500)}")
+                    return web.Response(status=400, text=f"This can't be read: {_why(error)}.")
                 except SoulsGuiError as error:
                     status = 404 if isinstance(error, UnknownRunError) else 500
                     return web.Response(status=status, text=error.message)
@@ -225,3 +233,12 @@ class GrafanaSource:
 
 
 _ONE = HistoryQueryParams(points=1)
+
+
+def _why(error: Exception) -> str:
+    """Return why a request can't be read: each field with its reason."""
+    if not isinstance(error, ValidationError):
+        return "it is no JSON"
+    found = error.errors(include_url=False)[:_MOST_MISTAKES]
+    told = (f"{'.'.join(map(str, one['loc']))}: {reason_of(one)}" for one in found)
+    return printable("; ".join(told), 500)

@@ -139,14 +139,16 @@ class QueueMoveParams(Params):
     """Which run of the queue begins earlier or later."""
 
     number: Annotated[int, Typed("NUMBER")] = Field(description="its number")
-    place: Annotated[int, Typed("PLACE")] = Field(ge=1, description="its place from now on, 1 for the next")
+    place: Annotated[int, Typed("PLACE")] = Field(
+        ge=1, le=1_000_000, description="its place from now on, 1 for the next"
+    )
 
 
 class QueueRemoveParams(Params):
     """Which runs are taken out of the queue."""
 
     which: Annotated[str, Typed("NUMBER")] = Field(
-        description="number of a run, id of an experiment, or `all`"
+        min_length=1, max_length=300, description="number of a run, id of an experiment, or `all`"
     )
 
 

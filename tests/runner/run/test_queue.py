@@ -7,6 +7,7 @@ from typing import Any
 
 import psutil
 import pytest
+from pydantic import ValidationError
 
 from soulsgui.config.paths import Folders
 from soulsgui.config.schema import Settings
@@ -17,7 +18,7 @@ from soulsgui.runner.run import manager
 from soulsgui.runner.run.queue import RunQueue
 from soulsgui.runner.run.record import RunRecord
 from soulsgui.wire.api_client import ApiClient
-from soulsgui.wire.control import RunStartParams
+from soulsgui.wire.control import COMMANDS, RunStartParams
 from tests.runner.children import until_now
 from tests.runner.fake_program import LOADING
 from tests.runner.running import call, new_runner, opened, until
@@ -84,6 +85,14 @@ def test_a_queue_is_bounded_and_its_seeds_are(queue: RunQueue) -> None:
         put(queue, "d", seeds=2, seed=2**31 - 1)
 
 
+def test_a_queue_takes_no_more_than_can_be_read_again(queue: RunQueue, tmp_path: Path) -> None:
+    put(queue, "a")
+    large = RunStartParams(seeds=5, note="n" * 3_900_000)
+    with pytest.raises(Refused, match="at most"):
+        queue.add(queue.entries_for(large, Settings(), None, 0.0))
+    assert names(queue) == names(RunQueue(tmp_path / "queue.json")) == ["a"]
+
+
 @pytest.mark.parametrize("damage", ["{", '{"entries": [{"number": "x"}]}'])
 async def test_a_damaged_queue_is_told_and_begun_anew(
     folders: Folders, fake_services: None, damage: str
@@ -95,6 +104,19 @@ async def test_a_damaged_queue_is_told_and_begun_anew(
         assert runner.status().queue == []
     (kept,) = folders.server.glob("run_queue.damaged-*.json")
     assert kept.read_text() == damage
+
+
+@pytest.mark.parametrize(
+    ("command", "params"),
+    [
+        ("run.queue.remove", {"which": ""}),
+        ("run.queue.remove", {"which": "1" * 5000}),
+        ("run.queue.move", {"number": 1, "place": 10**30}),
+    ],
+)
+def test_which_run_of_the_queue_is_told_within_bounds(command: str, params: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError):
+        COMMANDS[command].params.model_validate(params)
 
 
 async def test_each_run_of_the_queue_begins_when_the_one_before_has_ended(runner: Runner) -> None:

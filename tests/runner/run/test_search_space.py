@@ -12,6 +12,7 @@ from soulsgui.runner.run.search_space import Dimension, search_space
     [
         ("ppo.learning_rate", "1e-4..1e-2:log", Dimension(1e-4, 1e-2, log=True)),
         ("ppo.learning_rate", {"low": 0.1, "high": 0.3, "step": 0.1}, Dimension(0.1, 0.3, step=0.1)),
+        ("ppo.learning_rate", {"low": 0.1, "high": 0.3, "step": 0.2}, Dimension(0.1, 0.3, step=0.2)),
         ("ppo.epochs", "1 .. 20", Dimension(1, 20, whole=True)),
         ("ppo.n_clients", {"low": 1, "high": 4}, Dimension(1, 4, whole=True)),
         ("network.activation", "[tanh, relu]", Dimension(choices=('"tanh"', '"relu"'))),
@@ -36,6 +37,10 @@ def test_every_mistake_is_told_before_anything_begins() -> None:
         "ppo.value_coef": "nan..1",
         "redis.port": "1..2",
         "ppo.minibatch_size": [],
+        "ppo.adam_epsilon": {"low": 1e-5, "high": 1, "step": 1e-320},
+        "ppo.n_clients": {"low": 1, "high": 4, "step": 8},
+        "vtrace.learning_rate": {"low": 0, "high": 10**400},
+        "sac.learning_rate": {"low": 1e-5, "high": 1e-2, "log": "yes"},
     }
     with pytest.raises(ConfigError) as caught:
         search_space(wrong, Settings())
@@ -46,6 +51,9 @@ def test_every_mistake_is_told_before_anything_begins() -> None:
     assert "should rise" in told["ppo.clip"]
     assert "of the server" in told["redis.port"]
     assert "choices in a list" in told["network.activation"]
+    assert "steps at most" in told["ppo.adam_epsilon"]
+    assert "`step` should be above 0, no more than" in told["ppo.n_clients"]
+    assert "log: true" in told["sac.learning_rate"]
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,7 @@
 """Sweeps: trials are runs one after another, told to Optuna, and gone on with by the next runner."""
 
+import asyncio
+import errno
 import json
 import sys
 from pathlib import Path
@@ -18,6 +20,7 @@ from soulsgui.runner.run import sweep
 from soulsgui.runner.run.search_space import Dimension
 from soulsgui.runner.run.study import Study, names
 from soulsgui.wire.control import SweepStartParams
+from tests.faults.small_disk import fill, small_disk
 from tests.faults.waiting import LIMIT_S
 from tests.runner.children import until_now
 from tests.runner.running import call, until
@@ -142,7 +145,7 @@ async def test_a_sweep_that_could_not_be_noted_ended_or_read_holds_up_no_other(
     runner: Runner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(*_args: Any) -> None:
-        raise OSError("the disk is full")
+        raise OSError(errno.ENOSPC, "the disk is full")
 
     with monkeypatch.context() as patch:
         patch.setattr(sweep, "atomic_write", full)
@@ -169,6 +172,61 @@ async def test_a_sweep_that_could_not_be_noted_ended_or_read_holds_up_no_other(
     told = [one for one in runner.events.since(0) if one.what == "The sweep can't be gone on with"]
     assert "is damaged" in told[0].cause
     assert (await call(runner, "sweep.start", space=SPACE, overrides=SHORT))["state"] == "running"
+
+
+@pytest.mark.allow_warnings
+async def test_a_sweep_ends_whatever_stands_in_the_place_of_its_files(runner: Runner) -> None:
+    active, path = runner.folders.server / "active_sweep.json", runner.folders.data / "sweeps.sqlite3"
+    async with runner.sweeps._working:  # no turn comes before the command
+        active.mkdir()
+        stopping = asyncio.create_task(call(runner, "sweep.stop"))
+        await asyncio.sleep(0)
+    with pytest.raises(Refused, match="is ended"):
+        await stopping
+    assert active.with_name("active_sweep.json.damaged").is_dir()
+    path.mkdir()
+    active.write_text('{"sweep": "one"}')
+    await until(lambda: not runner.sweeps.goes_on)
+    assert path.with_name("sweeps.sqlite3.damaged").is_dir()
+    causes = [one.cause for one in runner.events.since(0) if one.what == "The sweep can't be gone on with"]
+    assert "active_sweep.json" in causes[0]
+    assert "sweeps.sqlite3 can't be used" in causes[1]
+    assert (await call(runner, "sweep.start", space=SPACE, overrides=SHORT))["state"] == "running"
+
+
+@pytest.mark.allow_warnings
+async def test_a_sweep_whose_turns_fail_is_given_up(runner: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_study: Study) -> None:
+        raise ZeroDivisionError("no such step")
+
+    monkeypatch.setattr(Study, "next_trial", fail)
+    await call(runner, "sweep.start", space=SPACE, overrides=SHORT)
+    await until(lambda: not runner.sweeps.goes_on)
+    assert runner.events.newest(1)[0].cause == "no such step"
+    assert (await call(runner, "sweep.status"))["state"] == "failed"
+
+
+async def test_a_sweep_that_finds_no_room_says_so(runner: Runner, tmp_path: Path) -> None:
+    with small_disk(tmp_path / "disk", "1m") as disk:
+        (runner.folders.data / "sweeps.sqlite3").symlink_to(disk / "sweeps.sqlite3")
+        filler = fill(disk)
+        with pytest.raises(OSError, match="No space left"):
+            await call(runner, "sweep.start", space=SPACE, overrides=SHORT)
+        assert not runner.sweeps.goes_on
+        filler.unlink()
+        assert (await call(runner, "sweep.start", space=SPACE, overrides=SHORT))["state"] == "running"
+        await call(runner, "sweep.stop")
+
+
+def test_no_score_is_less_than_zero_but_one_below_it(tmp_path: Path) -> None:
+    study = study_of(tmp_path / "sweeps")
+    for score in (-1.0, 0.0, -2.0):
+        trial = study.next_trial()
+        assert trial is not None
+        trial.tell(score, pruned=False)
+    best = study.status().best
+    assert best is not None
+    assert best.score == 0.0
 
 
 async def test_a_sweep_makes_its_trials_one_after_another_and_gives_up_what_diverges(runner: Runner) -> None:

@@ -23,12 +23,13 @@ def test_a_level_is_left_a_little_above_where_it_is_entered() -> None:
 
 
 class FakeBus:
-    def __init__(self) -> None:
+    def __init__(self, *refuses: str) -> None:
         self.asked: list[NodeCommand] = []
+        self._refuses = refuses
 
     async def tell(self, _node: str, command: NodeCommand, _timeout_s: float) -> bool:
         self.asked.append(command)
-        return True
+        return command.command not in self._refuses
 
 
 @pytest.mark.parametrize("run_id", ["", "run-1"])
@@ -49,3 +50,19 @@ async def test_the_run_is_saved_and_rests_while_the_disk_is_full_and_it_is_told_
     assert ("rests" in events.newest(10)[1].what) == bool(run_id)
     if run_id:
         assert "500.0 MB" in bus.asked[0].args["why"]
+
+
+@pytest.mark.parametrize(
+    ("refuses", "said"),
+    [
+        ((), "The run is saved and rests."),
+        (("save",), "The run is not saved yet (see: soulsgui logs trainer) and rests."),
+        (("save", "wait"), "The run is not saved yet (see: soulsgui logs trainer) and does not rest."),
+    ],
+)
+async def test_what_came_of_a_full_disk_is_told(tmp_path: Path, refuses: tuple[str, ...], said: str) -> None:
+    bus: Any = FakeBus(*refuses)
+    events = EventLog(tmp_path / "events.jsonl", lambda _: None)
+    guard = DiskGuard(bus, events, tmp_path, lambda _: 0, lambda: GB, lambda: "run-1")
+    await guard.look(trainer_runs=True)
+    assert events.newest(1)[0].what.endswith(said)
