@@ -10,7 +10,7 @@ from PySide6.QtGui import QDesktopServices, QGuiApplication
 from PySide6.QtWidgets import QFileDialog, QPushButton, QSizePolicy, QStackedLayout, QTabWidget, QWidget
 
 from soulsgui.config.paths import Folders
-from soulsgui.config.schema import shipped_with
+from soulsgui.config.schema import shipped_values
 from soulsgui.gui import text
 from soulsgui.gui.feed import Call, Feed, Fetch
 from soulsgui.gui.icons import dress
@@ -177,7 +177,7 @@ class RunSettingsTab(QWidget):
         if self.form is None:
             self.form = SettingsForm(self)
             self._column.addWidget(self.form, 1)
-        shipped = values.defaults | shipped_with(values.run)
+        shipped = shipped_values(values.defaults, values.run)
         self.form.load(shipped, own_values(values.run, shipped))
         self.form.set_read_only(True)
         self.form.show()

@@ -6,8 +6,10 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QApplication, QLabel, QMessageBox, QPushButton, QVBoxLayout, QWidget
 from pytestqt.qtbot import QtBot
 
-from soulsgui.config.layers import preset_layer, preset_names
-from soulsgui.gui.config.new_run import NewRunDialog, picture_of
+from soulsgui.config.layers import combine, defaults_layer, over_defaults, preset_layer, preset_names
+from soulsgui.config.schema import flatten
+from soulsgui.gui.config.draft import same
+from soulsgui.gui.config.new_run import Choice, NewRunDialog, picture_of
 from soulsgui.gui.models.rules import Question
 from soulsgui.gui.runs.checkpoints import NoteDialog
 from soulsgui.gui.widgets.ask import ask
@@ -91,6 +93,26 @@ def test_a_preset_fills_the_fields_and_names_what_still_wins(qtbot: QtBot, feed:
         "note": "try it",
         "if_active": "refuse",
     }
+
+
+@pytest.mark.parametrize("name", preset_names())
+def test_the_values_shown_of_a_preset_are_those_that_a_run_begins_with(name: str) -> None:
+    layer = preset_layer(name)
+    config = ConfigValues.model_validate(CONFIG | {"defaults": defaults_layer().values, "saved": {}})
+    choice = Choice(config, Preset(name=name, title="", about="", values=layer.values))
+    expected = flatten(combine(over_defaults([layer])).model_dump(mode="json"))
+    assert [key for key, value in expected.items() if not same(key, choice.value(key), value)] == []
+
+
+def test_a_list_that_means_the_same_as_in_the_preset_is_no_setting_that_wins(
+    qtbot: QtBot, feed: FakeFeed
+) -> None:
+    preset = LUNAR.model_copy(update={"values": {"network.hidden_sizes": [64]}})
+    feed.answers["config.presets"] = {"presets": [preset.model_dump(mode="json")]}
+    feed.answers["config.get"] = CONFIG | {"saved": {"network.hidden_sizes": (64,)}}
+    dialog = opened(qtbot, feed, preset=preset.name)
+    qtbot.waitUntil(lambda: "Until it lands well." in dialog.hint.text())
+    assert "win" not in dialog.hint.text()
 
 
 def test_each_preset_has_a_picture_of_what_it_trains(qapp: QApplication) -> None:
