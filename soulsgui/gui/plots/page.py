@@ -174,11 +174,19 @@ class PlotsPage(QWidget):
         self.only.clicked.connect(self._show_only)
         self.moments.changed.connect(self._mark.request)
 
-    def show_where(self, metric: str = "", run: str = "", **_: Any) -> None:
-        """Draw a metric of a run, beside what is drawn already."""
+    def show_where(
+        self,
+        metric: str = "",
+        run: str = "",
+        runs: Sequence[str] = (),
+        experiments: Sequence[str] = (),
+        **_: Any,
+    ) -> None:
+        """Draw a metric of a run, beside what is drawn already, or these runs and experiments alone."""
         metrics = self._layout.metrics if metric in self._layout.metrics else (metric, *self._layout.metrics)
-        runs = tuple(dict.fromkeys([*self._layout.runs, run])) if self._layout.runs and run else ()
-        self._change(metrics=metrics if metric else self._layout.metrics, runs=runs or self._layout.runs)
+        alone = [*runs, *(_EXPERIMENT + name for name in experiments)]
+        beside = dict.fromkeys([*self._layout.runs, run]) if self._layout.runs and run else self._layout.runs
+        self._change(metrics=metrics if metric else self._layout.metrics, runs=tuple(alone or beside))
 
     def refresh(self) -> None:
         """Ask for the list of runs and for what is drawn again."""

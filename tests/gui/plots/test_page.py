@@ -157,6 +157,9 @@ def test_another_page_asks_for_a_metric_of_a_run(qtbot: QtBot, page: PlotsPage) 
     page.show_where(metric="loss", run=OLDEST)
     settle(qtbot, page)
     assert curves(page, "loss") == ["newest", OLDER, OLDEST]
+    page.show_where(runs=[OLDEST, ACTIVE])
+    settle(qtbot, page)
+    assert curves(page, "loss") == curves(page, "return") == [OLDEST, "newest"], "these alone"
 
 
 def test_without_a_connection_it_is_faded_and_afterwards_it_goes_on(qtbot: QtBot, page: PlotsPage) -> None:
@@ -361,6 +364,8 @@ def test_an_experiment_is_drawn_as_the_mean_of_its_runs_that_are_over(
     choose(page.controls.axis_box, Axis.TIME)
     names = {shown.name for _, shown in page.cells["return"].curves}
     assert names == {OLDER, OLDEST}, "runs that follow one another have no mean by wall time"
+    page.show_where(experiments=["2026_10_wide"])
+    assert page.shown_runs == ("experiment/2026_10_wide",)
 
 
 def test_runs_of_different_environments_are_warned_of(qtbot: QtBot, page: PlotsPage, feed: FakeFeed) -> None:
