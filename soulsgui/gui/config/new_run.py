@@ -87,6 +87,8 @@ class NewRunDialog(FormDialog):
         started: The run, or the sweep, has begun; with the command's result.
     """
 
+    section = "New run"
+
     started = Signal(dict)
 
     def __init__(

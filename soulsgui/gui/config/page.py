@@ -443,6 +443,8 @@ _WIDTH, _HEIGHT = 1000, 680
 class ConfigDialog(FittingDialog):
     """The editor of the server's config.yaml; unsaved changes are asked about when it is closed."""
 
+    section = "Config"
+
     def __init__(self, feed: Feed, shell: "Shell", parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setObjectName("configDialog")

@@ -148,7 +148,9 @@ class ComparePanel(QWidget):
         self.trash.explain(refusal or "They can be put back from there")
         drawn = any(self._drawable.values())
         self.curves.setEnabled(drawn)
-        self.curves.explain("Show them over each other on the page of plots" if drawn else "None has a curve.")
+        self.curves.explain(
+            "Show them over each other on the page of plots" if drawn else "None has a curve."
+        )
         if others:
             self._fetch.forget()
             self._show([], [])

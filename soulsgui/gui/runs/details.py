@@ -259,7 +259,14 @@ class RunDetails(QWidget):
 
     def deeds(self) -> list[Deed]:
         """Return what the menu of a run repeats."""
-        return [self.resume, self.without_goal, self.again, self.curves, self.edit, *self.more.menu_of.actions()]
+        return [
+            self.resume,
+            self.without_goal,
+            self.again,
+            self.curves,
+            self.edit,
+            *self.more.menu_of.actions(),
+        ]
 
     def _buttons(self) -> list[FittingButton]:
         words = Words("Resume", "Resuming …", "Resumed")
