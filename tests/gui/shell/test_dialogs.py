@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QApplication, QLabel, QMessageBox, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QApplication, QLabel, QLineEdit, QMessageBox, QPushButton, QVBoxLayout, QWidget
 from pytestqt.qtbot import QtBot
 
 from soulsgui.config.layers import combine, defaults_layer, over_defaults, preset_layer, preset_names
@@ -93,6 +93,21 @@ def test_a_preset_fills_the_fields_and_names_what_still_wins(qtbot: QtBot, feed:
         "note": "try it",
         "if_active": "refuse",
     }
+
+
+def test_a_preset_is_found_by_typing_and_enter_then_begins_nothing(qtbot: QtBot, feed: FakeFeed) -> None:
+    dialog = new_run(qtbot, feed)
+    box, none = dialog.preset, dialog.preset.currentText()
+    popup = box.completer().popup()
+    box.setFocus()
+    for typed, found in (("nothing", ""), ("lander", "lunarlander_ppo")):
+        part_of(box, QLineEdit).selectAll()
+        qtbot.keyClicks(box, typed)
+        assert popup.isVisible() is bool(found)
+        qtbot.keyClick(popup if popup.isVisible() else box, Qt.Key.Key_Return)
+        assert (box.currentData(), box.currentText()) == (found, "LunarLander" if found else none)
+    assert dialog.goal.text() == "200"
+    assert feed.sent_of("run.start") == []
 
 
 @pytest.mark.parametrize("name", preset_names())
