@@ -24,7 +24,7 @@ from soulsgui.config.parsing import (
 )
 from soulsgui.config.paths import Folders, shipped
 from soulsgui.config.rules import broken_rules
-from soulsgui.config.schema import RETIRED, Settings, all_settings, flatten, nest, shipped_with
+from soulsgui.config.schema import RETIRED, Settings, all_settings, flatten, nest, shipped_values
 from soulsgui.config.sections.algorithms import DQNSettings, SACSettings
 
 _PATTERNS = {
@@ -105,8 +105,8 @@ def defaults_layer() -> Layer:
 def over_defaults(layers: Sequence[Layer]) -> list[Layer]:
     """Return layers over the shipped defaults, those of the algorithm and the agent that they choose."""
     defaults = defaults_layer()
-    values = shipped_with(defaults.values, *(layer.values for layer in layers))
-    return [replace(defaults, values=defaults.values | values), *layers]
+    values = shipped_values(defaults.values, *(layer.values for layer in layers))
+    return [replace(defaults, values=values), *layers]
 
 
 def preset_names() -> list[str]:

@@ -96,6 +96,11 @@ def shipped_with(*chosen: Mapping[str, Any]) -> dict[str, Any]:
     return SHIPPED_WITH.get(f"algorithm={algorithm}", {}) | SHIPPED_WITH.get(agent, {})
 
 
+def shipped_values(defaults: Mapping[str, Any], *chosen: Mapping[str, Any]) -> dict[str, Any]:
+    """Return every shipped value below what is chosen, the weightiest last: those of its algorithm, too."""
+    return {**defaults, **shipped_with(defaults, *chosen)}
+
+
 def without_effect(keys: Collection[str], algorithm: str) -> str:
     """Return in words which settings are of another algorithm than the one that learns; empty for none."""
     lines = []

@@ -138,6 +138,8 @@ def _button(words: str, then: Callable[[], None], parent: QWidget, icon: str = "
 class InviteDialog(FittingDialog):
     """Asks for a name, invites, and gives the invitation out: as a link, as a file."""
 
+    section = "Clients"
+
     def __init__(self, feed: Feed, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setObjectName("inviteDialog")

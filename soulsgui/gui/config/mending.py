@@ -87,6 +87,8 @@ class MendConfigDialog(FittingDialog):
         mended: The file has no mistake any more, and is written.
     """
 
+    section = "Config"
+
     mended = Signal()
 
     def __init__(self, path: Path, parent: QWidget | None = None) -> None:

@@ -20,7 +20,9 @@ from PySide6.QtWidgets import (
 )
 
 from soulsgui.config.paths import shipped
+from soulsgui.config.schema import shipped_values
 from soulsgui.gui import text
+from soulsgui.gui.config.differences import still_winning
 from soulsgui.gui.config.sweep_fields import STEPS, SweepFields
 from soulsgui.gui.feed import Call, Feed, Fetch
 from soulsgui.gui.models.connection import why_not
@@ -48,20 +50,11 @@ class Choice:
 
     def value(self, key: str) -> Any:
         """Return the value a setting would have."""
-        own = (self.config.saved, self.preset.values if self.preset is not None else {})
-        below = (self.config.run,) if self.from_checkpoint else own
-        layers = (self.overrides, *below, self.config.defaults)
-        return next((layer[key] for layer in layers if key in layer), None)
-
-    def still_winning(self) -> dict[str, Any]:
-        """Return the user's own settings that win over the chosen preset."""
-        if self.preset is None:
-            return {}
-        return {
-            key: self.config.saved[key]
-            for key, value in self.preset.values.items()
-            if key in self.config.saved and key not in self.overrides and self.config.saved[key] != value
-        }
+        preset = self.preset.values if self.preset is not None else {}
+        below = (self.config.run,) if self.from_checkpoint else (preset, self.config.saved)
+        chosen = (*below, self.overrides)
+        layers = (shipped_values(self.config.defaults, *chosen), *chosen)
+        return next((layer[key] for layer in reversed(layers) if key in layer), None)
 
     def changes(self, wanted: Mapping[str, Any]) -> dict[str, Any]:
         """Return the overrides to begin with, when the user wants these values."""
@@ -93,6 +86,8 @@ class NewRunDialog(FormDialog):
     Signals:
         started: The run, or the sweep, has begun; with the command's result.
     """
+
+    section = "New run"
 
     started = Signal(dict)
 
@@ -299,9 +294,10 @@ class NewRunDialog(FormDialog):
             parts.append(chosen.about)
         if self._overrides and chosen is not None:
             parts.append("With the settings of the chosen run.")
-        winning = choice.still_winning()
-        if winning and self.preset.currentData():
-            named = ", ".join(f"{key} = {as_yaml(value)}" for key, value in winning.items())
+        own = {key: value for key, value in choice.config.saved.items() if key not in self._overrides}
+        winning = still_winning(chosen.values, own) if chosen is not None else []
+        if winning:
+            named = ", ".join(f"{key} = {as_yaml(own[key])}" for key in winning)
             parts.append(f"Your own settings win over the preset: {named}.")
         self.hint.setText(" ".join(parts))
         picture = picture_of(str(choice.value(ENVIRONMENT)))

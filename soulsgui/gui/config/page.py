@@ -9,7 +9,7 @@ from PySide6.QtGui import QCloseEvent, QHideEvent, QKeyEvent, QKeySequence, QSho
 from PySide6.QtWidgets import QWidget
 
 from soulsgui.config.errors import Problem
-from soulsgui.config.schema import shipped_with
+from soulsgui.config.schema import shipped_values
 from soulsgui.gui.config.bars import ConflictBar, EditorHead, PresetRow, ProblemBar
 from soulsgui.gui.config.differences import differences, effect_sentence
 from soulsgui.gui.config.draft import Draft, changed_keys, read_problems, sentence
@@ -191,10 +191,8 @@ class ConfigEditor(QWidget):
     def _shipped(self) -> dict[str, Any]:
         """Return what is shipped with the algorithm and the agent of the draft."""
         assert self._values is not None
-        defaults, own = self._values.defaults, self._draft.layer
-        return defaults | shipped_with(
-            defaults, self.presets.values(self._preset()), own.values if own else {}
-        )
+        own = self._draft.layer.values if self._draft.layer else {}
+        return shipped_values(self._values.defaults, self.presets.values(self._preset()), own)
 
     def _preset(self) -> str:
         return self._draft.layer.preset if self._draft.layer is not None else ""
@@ -444,6 +442,8 @@ _WIDTH, _HEIGHT = 1000, 680
 
 class ConfigDialog(FittingDialog):
     """The editor of the server's config.yaml; unsaved changes are asked about when it is closed."""
+
+    section = "Config"
 
     def __init__(self, feed: Feed, shell: "Shell", parent: QWidget | None = None) -> None:
         super().__init__(parent)

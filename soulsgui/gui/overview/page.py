@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QSettings, Qt, QTimer, Signal
 from PySide6.QtGui import QHideEvent, QShowEvent
@@ -19,11 +19,11 @@ from soulsgui.gui.logs.reader import LogPlace, LogReader
 from soulsgui.gui.models.connection import Connection, why_not
 from soulsgui.gui.overview.end import EndStrip
 from soulsgui.gui.overview.figures import FiguresRow, round_words
-from soulsgui.gui.overview.nearest import nearest
 from soulsgui.gui.overview.pace import bottleneck_words, seconds_left
 from soulsgui.gui.overview.plot import PlotSection
 from soulsgui.gui.overview.services import ServiceRow
 from soulsgui.gui.overview.since import SinceStrip
+from soulsgui.gui.plotting.nearest import find_nearest
 from soulsgui.gui.shell import Action, Shell, notify_problem
 from soulsgui.gui.shell.pages import OVERVIEW, PLOTS
 from soulsgui.gui.states import run_is_active
@@ -150,7 +150,6 @@ class OverviewPage(QWidget):
         self.bottleneck = muted(ElidedLabel("", self))
         self.log = LastLines(feed, shell.settings(), self)
         self.landing = self.plot.host
-        self._clicked = 0.0  # where the curve was, along x
         self._build()
         self._timer = QTimer(self, interval=_TICK_MS)
         self._timer.timeout.connect(self._tick)
@@ -228,18 +227,13 @@ class OverviewPage(QWidget):
         plot.clicked.connect(self._look_for_checkpoint)
 
     def _look_for_checkpoint(self, x: float) -> None:
-        self._clicked = x
-        call = self._feed.ask("checkpoint.list", {"run": self._feed.status.run.id})
-        if call is not None:
-            call.done.connect(self._offer_nearest)
+        run = self._feed.status.run
 
-    def _offer_nearest(self, result: dict[str, Any]) -> None:
-        run, axis = self._feed.status.run, self.plot.controls.chosen_axis
-        listed = (CheckpointInfo.model_validate(info) for info in result["checkpoints"])
-        if (found := nearest(listed, axis, self._clicked)) is not None:
-            info, words = found
+        def offer(info: CheckpointInfo, words: str) -> None:
             action = Action("Watch it play", lambda: self._shell.open_player(run, info.id))
             self._shell.notify("info", words, action=action, about="nearest checkpoint")
+
+        find_nearest(self._feed, run.id, self.plot.controls.chosen_axis, x, offer)
 
     def _show_all(self) -> None:
         if self.isVisible():

@@ -39,8 +39,9 @@ from soulsgui.gui.plots.moments import Moments
 from soulsgui.gui.plots.saving import Saving
 from soulsgui.gui.plotting.controls import metric_order, metric_title
 from soulsgui.gui.plotting.export import as_csv
+from soulsgui.gui.plotting.nearest import find_nearest
 from soulsgui.gui.plotting.rows import Axis, Mark
-from soulsgui.gui.shell import Shell, notify_problem
+from soulsgui.gui.shell import Action, Shell, notify_problem
 from soulsgui.gui.shell.pages import PLOTS
 from soulsgui.gui.states import run_is_active, run_look
 from soulsgui.gui.throttle import Throttle
@@ -48,7 +49,7 @@ from soulsgui.gui.widgets.boxes import NO_MARGINS, column, flow
 from soulsgui.gui.widgets.empty_state import EmptyState
 from soulsgui.gui.widgets.fitting_button import FittingButton
 from soulsgui.gui.widgets.labels import wrapped
-from soulsgui.wire.control import RunStatus, RunSummary
+from soulsgui.wire.control import CheckpointInfo, RunStatus, RunSummary
 
 if TYPE_CHECKING:
     from soulsgui.gui.plotting.plot import Plot
@@ -174,11 +175,19 @@ class PlotsPage(QWidget):
         self.only.clicked.connect(self._show_only)
         self.moments.changed.connect(self._mark.request)
 
-    def show_where(self, metric: str = "", run: str = "", **_: Any) -> None:
-        """Draw a metric of a run, beside what is drawn already."""
+    def show_where(
+        self,
+        metric: str = "",
+        run: str = "",
+        runs: Sequence[str] = (),
+        experiments: Sequence[str] = (),
+        **_: Any,
+    ) -> None:
+        """Draw a metric of a run, beside what is drawn already, or these runs and experiments alone."""
         metrics = self._layout.metrics if metric in self._layout.metrics else (metric, *self._layout.metrics)
-        runs = tuple(dict.fromkeys([*self._layout.runs, run])) if self._layout.runs and run else ()
-        self._change(metrics=metrics if metric else self._layout.metrics, runs=runs or self._layout.runs)
+        alone = [*runs, *(_EXPERIMENT + name for name in experiments)]
+        beside = dict.fromkeys([*self._layout.runs, run]) if self._layout.runs and run else self._layout.runs
+        self._change(metrics=metrics if metric else self._layout.metrics, runs=tuple(alone or beside))
 
     def refresh(self) -> None:
         """Ask for the list of runs and for what is drawn again."""
@@ -341,9 +350,12 @@ class PlotsPage(QWidget):
         alone = len(self.shown_runs) == 1
         return Shown(run, client, client if alone else f"{self._title(run)} · {client}", colours[name])
 
-    def _title(self, run: str) -> str:
+    def _run_called(self, name: str) -> RunStatus | RunSummary | None:
         status = self._feed.status.run
-        known = self._runs.get(run) or (status if status.id == run else None)
+        return self._runs.get(name) or (status if status.id == name else None)
+
+    def _title(self, run: str) -> str:
+        known = self._run_called(run)
         return run_title(known) if known is not None else run
 
     def _choice_of_experiment(self, name: str) -> Choice:
@@ -384,6 +396,7 @@ class PlotsPage(QWidget):
         plot.moved.connect(self._moved)
         plot.pointed.connect(self._pointed)
         plot.dragged.connect(self._dragged)
+        plot.clicked.connect(self._look_for_checkpoint)
         self._dress(plot)
         self._show_cursors()
         self._mark.request()
@@ -404,6 +417,18 @@ class PlotsPage(QWidget):
 
     def _dragged(self, first: float, second: float) -> None:
         self._each(lambda plot: plot.show_cursors((first, second)))
+
+    def _look_for_checkpoint(self, x: float, name: str) -> None:
+        run = self._run_called(name)
+        if run is None:
+            return  # a mean has none
+
+        def offer(info: CheckpointInfo, words: str) -> None:
+            told = words if len(self.shown_runs) == 1 else f"{run_title(run)}: {words}"
+            action = Action("Watch it play", lambda: self._shell.open_player(run, info.id))
+            self._shell.notify("info", told, action=action, about="nearest checkpoint")
+
+        find_nearest(self._feed, name, self.controls.chosen_axis, x, offer)
 
     def _show_cursors(self) -> None:
         """Show the cursors in all plots, at the same places, or in none."""

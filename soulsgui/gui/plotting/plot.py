@@ -3,6 +3,7 @@
 Importing this module imports pyqtgraph; `host.PlotHost` does so after the window was first shown.
 """
 
+import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -53,7 +54,7 @@ class Plot(QFrame):
     + - move and zoom, Ctrl+C copies the values under the crosshair.
 
     Signals:
-        clicked: The curve was clicked; with the position of x.
+        clicked: The plot was clicked; with the position of x, and the run of the curve that is nearest.
         follow_changed: Follow was switched, by the user or by the program.
         drawn: A picture was made; with the ends of x in it.
         moved: The user looks at another part of x; with its ends.
@@ -62,7 +63,7 @@ class Plot(QFrame):
         dragged: The user moved a cursor; with the places of both.
     """
 
-    clicked = Signal(float)
+    clicked = Signal(float, str)
     follow_changed = Signal(bool)
     drawn = Signal(float, float)
     moved = Signal(float, float)
@@ -374,7 +375,18 @@ class Plot(QFrame):
         self.setFocus(Qt.FocusReason.MouseFocusReason)
         place, once = event.scenePos(), event.button() is Qt.MouseButton.LeftButton and not event.double()
         if once and not self.is_empty and self._view.sceneBoundingRect().contains(place):
-            self.clicked.emit(float(self._view.mapSceneToView(place).x()))
+            point = self._view.mapSceneToView(place)
+            self.clicked.emit(float(point.x()), self._nearest_run(point))
+
+    def _nearest_run(self, point: QPointF) -> str:
+        width, height = self._view.viewPixelSize()
+        found: list[tuple[float, str]] = []
+        for series in (curve.series for curve in self._curves):
+            if (read := series.nearest(point.x())) is not None:
+                y = float(self._scale.place(np.asarray([read.smooth]))[0])
+                away = math.hypot((read.x - point.x()) / width, (y - point.y()) / height)
+                found.append((math.inf if math.isnan(away) else away, series.run_id))
+        return min(found, default=(0.0, ""))[1]
 
     def _draw_crosshair(self) -> None:
         reach = _MARK_REACH_PX * self._view.viewPixelSize()[0]

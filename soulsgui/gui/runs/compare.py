@@ -20,9 +20,10 @@ from soulsgui.gui.models.rules import (
     short_name,
     why_run_not_trashed,
 )
-from soulsgui.gui.runs.models import GroupRow, reached_words
+from soulsgui.gui.runs.models import GroupRow, QueuedRow, reached_words
 from soulsgui.gui.settings.spec import as_yaml, specs
 from soulsgui.gui.shell import Shell, notify_problem
+from soulsgui.gui.shell.pages import PLOTS
 from soulsgui.gui.widgets.boxes import column, row
 from soulsgui.gui.widgets.fitting_button import FittingButton
 from soulsgui.gui.widgets.labels import ElidedLabel, Heading, muted, wrapped
@@ -113,22 +114,25 @@ class ComparePanel(QWidget):
     def __init__(self, feed: Feed, shell: Shell, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._feed = feed
+        self._shell = shell
         self._rows: Sequence[RunSummary] = ()
         self._title = Heading("", 1, self)
         self._words = muted(ElidedLabel("", self))
         self.warning = wrapped("", self, "warning", selectable=True)
         self.table = Table("compareTable", "Comparison", self)
         self.table.setSelectionMode(Table.SelectionMode.ExtendedSelection)
+        self.curves = FittingButton("Curves", "page-plots", self)
+        self.curves.clicked.connect(lambda: self._shell.show_page(PLOTS, **self._drawable))
         self.trash = FittingButton("Move to the bin", "trash", self)
         self.trash.clicked.connect(self.trash_wanted)
-        head = row(self._title, (self._words, 1), self.trash)
+        head = row(self._title, (self._words, 1), self.curves, self.trash)
         column(head, self.warning, (self.table, 1), on=self, margins=(0, 8, 0, 0))
         self._fetch = Fetch(self, self._ask, came=self._take, failed=self._failed)
         self._tell = partial(notify_problem, shell)
 
     def deeds(self) -> list[Deed]:
         """Return what the menu of the rows repeats."""
-        return [self.trash]
+        return [self.curves, self.trash]
 
     def show_rows(self, rows: Sequence[RunSummary]) -> None:
         """Compare these; the same again are not asked for."""
@@ -142,12 +146,26 @@ class ComparePanel(QWidget):
         refusal = refusal or ("" if kept else "The runs of an experiment are thrown away one by one.")
         self.trash.setEnabled(not refusal)
         self.trash.explain(refusal or "They can be put back from there")
+        drawn = any(self._drawable.values())
+        self.curves.setEnabled(drawn)
+        self.curves.explain(
+            "Show them over each other on the page of plots" if drawn else "None has a curve."
+        )
         if others:
             self._fetch.forget()
             self._show([], [])
             self.warning.hide()
             self._words.setText(self._why_not() or "Comparing …")
             self._fetch.request()
+
+    @property
+    def _drawable(self) -> dict[str, list[str]]:
+        """What the page of plots can draw of them: runs that began, experiments with several of such."""
+        groups = [one for one in self._rows if isinstance(one, GroupRow)]
+        return {
+            "runs": [one.id for one in self._rows if not isinstance(one, GroupRow | QueuedRow)],
+            "experiments": [one.id for one in groups if one.experiment and one.total > 1],
+        }
 
     @property
     def _experiments(self) -> bool:

@@ -10,7 +10,7 @@ from PySide6.QtGui import QDesktopServices, QGuiApplication
 from PySide6.QtWidgets import QFileDialog, QPushButton, QSizePolicy, QStackedLayout, QTabWidget, QWidget
 
 from soulsgui.config.paths import Folders
-from soulsgui.config.schema import shipped_with
+from soulsgui.config.schema import shipped_values
 from soulsgui.gui import text
 from soulsgui.gui.feed import Call, Feed, Fetch
 from soulsgui.gui.icons import dress
@@ -30,6 +30,7 @@ from soulsgui.gui.runs.videos import VideosTab
 from soulsgui.gui.settings.form import SettingsForm
 from soulsgui.gui.settings.spec import specs
 from soulsgui.gui.shell import Shell, carry_out, notify_problem
+from soulsgui.gui.shell.pages import PLOTS
 from soulsgui.gui.states import run_look
 from soulsgui.gui.widgets.agree import run_dialog
 from soulsgui.gui.widgets.ask import AskingButton
@@ -177,7 +178,7 @@ class RunSettingsTab(QWidget):
         if self.form is None:
             self.form = SettingsForm(self)
             self._column.addWidget(self.form, 1)
-        shipped = values.defaults | shipped_with(values.run)
+        shipped = shipped_values(values.defaults, values.run)
         self.form.load(shipped, own_values(values.run, shipped))
         self.form.set_read_only(True)
         self.form.show()
@@ -258,7 +259,14 @@ class RunDetails(QWidget):
 
     def deeds(self) -> list[Deed]:
         """Return what the menu of a run repeats."""
-        return [self.resume, self.without_goal, self.again, self.edit, *self.more.menu_of.actions()]
+        return [
+            self.resume,
+            self.without_goal,
+            self.again,
+            self.curves,
+            self.edit,
+            *self.more.menu_of.actions(),
+        ]
 
     def _buttons(self) -> list[FittingButton]:
         words = Words("Resume", "Resuming …", "Resumed")
@@ -272,6 +280,8 @@ class RunDetails(QWidget):
         self.again.finished.connect(self._use_again)
         for command in (self.resume, self.without_goal, self.again):
             command.problem.connect(partial(notify_problem, self._shell))
+        self.curves = FittingButton("Curves", "page-plots", self)
+        self.curves.clicked.connect(self._show_curves)
         self.edit = FittingButton("Edit…", "edit", self)
         self.edit.clicked.connect(self._edit)
         self.more = MoreButton(self)
@@ -281,7 +291,7 @@ class RunDetails(QWidget):
         self.open = self.more.add("Open folder", "folder", self._open)
         self.more.menu_of.addSeparator()
         self.trash = self.more.add("Move to the bin", "trash", self.trash_wanted.emit)
-        return [self.resume, self.without_goal, self.again, self.edit, self.more]
+        return [self.resume, self.without_goal, self.again, self.curves, self.edit, self.more]
 
     def show_run(self, run: RunSummary | None) -> None:
         """Show a run, or its new state."""
@@ -334,6 +344,8 @@ class RunDetails(QWidget):
         chosen = "Choose a run first." if self._run is None else ""
         tip = "Open New run with the settings of this one"
         self.again.allow(not (away or chosen), away or chosen or tip)
+        self.curves.setEnabled(not chosen)
+        self.curves.explain(chosen or "Show it on the page of plots")
         self.edit.setEnabled(not (away or chosen))
         path = self._folder
         allow(self.copy, "" if path else away or chosen, path)
@@ -376,6 +388,10 @@ class RunDetails(QWidget):
         dialog = run_dialog(found.asks, lambda: dialog.accept(), self)
         dialog.accepted.connect(use)
         dialog.open()
+
+    def _show_curves(self) -> None:
+        if self._run is not None:
+            self._shell.show_page(PLOTS, runs=[self._run.id])
 
     def _edit(self) -> None:
         run = self._run

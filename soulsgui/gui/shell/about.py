@@ -83,6 +83,8 @@ def _server(feed: Feed) -> Iterator[tuple[str, str]]:
 class AboutDialog(FittingDialog):
     """What the program is, and the facts to copy."""
 
+    section = "About"
+
     def __init__(self, feed: Feed, preferences: Preferences, last_error: str, parent: QWidget) -> None:
         super().__init__(parent)
         self.setObjectName("aboutDialog")

@@ -129,6 +129,8 @@ def _settings(shell: "MainWindow") -> Iterator[Entry]:
 class CommandPalette(FittingDialog):
     """A field to type into and the best matches below it; the keyboard stays in the field."""
 
+    section = "Keys"
+
     def __init__(self, feed: Feed, window: "MainWindow") -> None:
         super().__init__(window)
         self.setObjectName("commandPalette")

@@ -33,6 +33,8 @@ class _Pages(QTextBrowser):
 class ManualDialog(FittingDialog):
     """One page of the manual at a time; the window can be used meanwhile."""
 
+    section = None
+
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setObjectName("manualDialog")

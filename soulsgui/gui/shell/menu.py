@@ -47,6 +47,8 @@ _LEAVING = {
 class SettingsDialog(FittingDialog):
     """Theme, font size, what closing does, notifications, and whether it opens at login."""
 
+    section = "Settings"
+
     def __init__(self, preferences: Preferences, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setObjectName("settingsDialog")

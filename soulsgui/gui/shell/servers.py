@@ -92,6 +92,8 @@ class AddServerDialog(FittingDialog):
         added: With the `RemoteServer`.
     """
 
+    section = "A server of another computer"
+
     added = Signal(object)
 
     def __init__(self, parent: QWidget | None = None) -> None:

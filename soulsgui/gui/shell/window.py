@@ -8,7 +8,7 @@ import time
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from PySide6.QtCore import QByteArray, QEvent, QSettings, QSize, Qt, QTimer, Signal
 from PySide6.QtGui import QCloseEvent, QKeyEvent, QKeySequence, QShortcut, QShowEvent
@@ -46,6 +46,7 @@ from soulsgui.gui.text import plural
 from soulsgui.gui.theme import Theme
 from soulsgui.gui.throttle import Throttle
 from soulsgui.gui.widgets.agree import run_dialog
+from soulsgui.gui.widgets.dialog import FittingDialog
 from soulsgui.gui.widgets.inputs import FilterEdit
 from soulsgui.gui.widgets.job_strip import JobStrip
 from soulsgui.gui.widgets.labels import ElidedLabel, IconLabel, keep_place
@@ -61,9 +62,6 @@ from soulsgui.wire.control import (
     Status,
 )
 from soulsgui.wire.invitation import Invitation
-
-if TYPE_CHECKING:
-    from soulsgui.gui.shell.manual import ManualDialog
 
 _SIZE = QSize(1280, 800)
 _SMALLEST = QSize(860, 540)
@@ -148,7 +146,6 @@ class MainWindow(QMainWindow):
         self._user_chose = preferences.page not in ("", WELCOME)
         self._ended_unused = False  # its server, before it was used for anything
         self._first_show_began = self._was_shown = False
-        self._manual: ManualDialog | None = None
         self._last_error = ""  # that was told here
         self._client_side = ClientSide(self)
         self.notifier = Notifier(feed, preferences, self)
@@ -520,14 +517,16 @@ class MainWindow(QMainWindow):
 
         CommandPalette(self._feed, self).open()
 
-    def open_manual(self, page: Path | None = None) -> None:
-        """Open a page of the manual, or what it says of the page that is shown."""
+    def open_manual(self, page: Path | None = None, over: FittingDialog | None = None) -> None:
+        """Open a page of the manual, or what it says of a dialog, or of the page that is shown."""
         from soulsgui.gui.shell.manual import ManualDialog
 
-        if self._manual is None:
-            self._manual = ManualDialog(self)
+        # Below a dialog that is modal nothing can be used, its own dialogs alone.
+        around = over or self
+        known = around.findChild(ManualDialog, options=Qt.FindChildOption.FindDirectChildrenOnly)
         shown = self._entries[self.pages.shown].title if self.pages.shown and page is None else ""
-        self._manual.open_at(shown, page)
+        section = over.section if over is not None else ""
+        (known or ManualDialog(around)).open_at(section or shown, page)
 
     def _show_overview(self) -> None:
         self.show_page(OVERVIEW)

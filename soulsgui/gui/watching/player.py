@@ -31,6 +31,8 @@ class Player(FittingDialog):
         parent: Over which window it stands.
     """
 
+    section = "Watch it play"
+
     def __init__(
         self,
         feed: Feed,

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from PySide6.QtCore import QEvent, Qt
-from PySide6.QtGui import QShowEvent
+from PySide6.QtGui import QKeyEvent, QShowEvent
 from PySide6.QtWidgets import (
     QDialog,
     QFileDialog,
@@ -31,12 +31,24 @@ class FittingDialog(QDialog):
     Wrapped labels ask for more height than Qt gives them by itself.
     """
 
+    section: str | None = ""  # what F1 opens the manual at; empty for the page below, None for nothing
+
     def event(self, event: QEvent) -> bool:
         """Fit anew when it appears, and when sentences or titles come that need more room."""
         handled = super().event(event)
         if event.type() in (QEvent.Type.Show, QEvent.Type.LayoutRequest):
             self._fit()
         return handled
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        """F1 opens the manual over it, which the window around it knows."""
+        around = self.parentWidget()
+        while around is not None and not hasattr(around, "open_manual"):
+            around = around.parentWidget()
+        if event.key() == Qt.Key.Key_F1 and around is not None and self.section is not None:
+            around.open_manual(over=self)
+        else:
+            super().keyPressEvent(event)
 
     def foot(self, *aside: QPushButton) -> QHBoxLayout:
         """Return the last row of a dialog that asks nothing: Enter closes it."""

@@ -4,8 +4,8 @@ from collections.abc import Iterable
 from itertools import groupby
 
 from PySide6.QtCore import QEvent, QObject, Qt
-from PySide6.QtGui import QFont, QIcon, QStandardItem, QStandardItemModel
-from PySide6.QtWidgets import QAbstractSpinBox, QComboBox, QLineEdit, QWidget
+from PySide6.QtGui import QFont, QIcon, QKeyEvent, QStandardItem, QStandardItemModel
+from PySide6.QtWidgets import QAbstractSpinBox, QComboBox, QCompleter, QLineEdit, QWidget
 
 from soulsgui.gui.icons import dress
 from soulsgui.gui.widgets.labels import set_tip
@@ -58,7 +58,7 @@ def task_of(preset: Preset) -> str:
 class PresetBox(QComboBox):
     """Offers presets by their titles, grouped by task; the names are its data, empty for none of them.
 
-    Its width does not depend on the titles.
+    A part of a title that is typed searches them. Its width does not depend on the titles.
     """
 
     def __init__(self, none: str, parent: QWidget | None = None) -> None:
@@ -67,7 +67,43 @@ class PresetBox(QComboBox):
         leave_wheel_to_page(self)
         self.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
         self.setMinimumContentsLength(_CHARACTERS)
+        self.setEditable(True)
+        self.setInsertPolicy(QComboBox.InsertPolicy.NoInsert)
+        self._completer = QCompleter(self.model(), self)
+        self._completer.setFilterMode(Qt.MatchFlag.MatchContains)
+        self._completer.setCaseSensitivity(Qt.CaseSensitivity.CaseInsensitive)
+        self.setCompleter(self._completer)
+        self._line = self.findChildren(QLineEdit)[0]
+        self._line.editingFinished.connect(self._choose_typed)
+        self.currentIndexChanged.connect(lambda _: self._line.home(False))
+        set_tip(self, "Type a part of a title to search")
         self.addItem(none, "")
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        """Enter after typing chooses; it presses no button of a dialog as well."""
+        typed = event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter) and self._line.isModified()
+        super().keyPressEvent(event)
+        popup = self._completer.popup()
+        if typed and not (popup and popup.isVisible()):
+            event.accept()
+
+    def _choose_typed(self) -> None:
+        """Choose the first preset whose title has what was typed; without any it stays as it was."""
+        typed = self._line.text().strip().casefold() if self._line.isModified() else ""
+        titles = [(place, self.itemText(place).casefold()) for place in range(self.count())]
+        fits = [one for one in titles if typed in one[1] and self._items.item(one[0]).isEnabled()]
+        if typed and fits:
+            place, _ = min(fits, key=lambda one: one[1] != typed)
+            self.setCurrentIndex(place)
+            self.activated.emit(place)
+        self.setEditText(self.itemText(self.currentIndex()))
+        self._line.home(False)
+
+    @property
+    def _items(self) -> QStandardItemModel:
+        model = self.model()
+        assert isinstance(model, QStandardItemModel)
+        return model
 
     def offer(self, presets: Iterable[Preset]) -> None:
         """Offer these presets instead of the ones before."""
@@ -80,9 +116,7 @@ class PresetBox(QComboBox):
                 heading = QStandardItem(task)
                 heading.setFont(font)
                 heading.setFlags(Qt.ItemFlag.NoItemFlags)
-                model = self.model()
-                assert isinstance(model, QStandardItemModel)
-                model.appendRow(heading)
+                self._items.appendRow(heading)
             for preset in group:
                 self.addItem(preset.title, preset.name)
                 self.setItemData(self.count() - 1, preset.about, Qt.ItemDataRole.ToolTipRole)

@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QPoint, Qt
 from PySide6.QtGui import QGuiApplication
+from PySide6.QtWidgets import QGraphicsView
 from pytestqt.qtbot import QtBot
 
 from soulsgui.gui.plots.choices import Choices
@@ -19,7 +20,7 @@ from soulsgui.gui.plotting.scale import ScaleKind
 from soulsgui.wire.control import Event, History, RunStatus, RunSummary, Status
 from tests.gui.fake_feed import LIVE, LOST, FakeFeed, FakeShell
 from tests.gui.plotting.curves import START, drawn, episodes, history
-from tests.gui.reading import choose, shown, words_of
+from tests.gui.reading import choose, part_of, shown, words_of
 from tests.states import checkpoint
 
 ACTIVE, OLDER, OLDEST = "run-c", "run-b", "run-a"
@@ -157,6 +158,30 @@ def test_another_page_asks_for_a_metric_of_a_run(qtbot: QtBot, page: PlotsPage) 
     page.show_where(metric="loss", run=OLDEST)
     settle(qtbot, page)
     assert curves(page, "loss") == ["newest", OLDER, OLDEST]
+    page.show_where(runs=[OLDEST, ACTIVE])
+    settle(qtbot, page)
+    assert curves(page, "loss") == curves(page, "return") == [OLDEST, "newest"], "these alone"
+
+
+def test_a_click_offers_the_nearest_checkpoint_of_the_run_whose_curve_is_clicked(
+    qtbot: QtBot, page: PlotsPage, feed: FakeFeed, shell: FakeShell
+) -> None:
+    def far_above(params: dict[str, Any]) -> History:
+        return answer(params).model_copy(update={"value": [1000.0 + n for n in range(50)]})
+
+    feed.answers["history.query"] = far_above
+    saved = {"checkpoints": [checkpoint(id="history/8", updates=8).model_dump(mode="json")]}
+    feed.answers["checkpoint.list"] = saved
+    tick(page.runs, OLDER)
+    settle(qtbot, page)
+    viewport = part_of(plot(page), QGraphicsView).viewport()
+    for height, run, title in ((0.2, OLDER, OLDER), (0.7, ACTIVE, "newest")):
+        place = QPoint(viewport.width() // 2, round(height * viewport.height()))
+        qtbot.mouseClick(viewport, Qt.MouseButton.LeftButton, pos=place)
+        qtbot.waitUntil(lambda title=title: bool(shell.told) and shell.told[-1].text.startswith(title))
+        assert shell.told[-1].text.startswith(f"{title}: Nearest checkpoint: update 8, ")
+        shell.told[-1].action.act()
+        assert shell.opened[-1] == ("player", {"run": run, "checkpoint": "history/8"})
 
 
 def test_without_a_connection_it_is_faded_and_afterwards_it_goes_on(qtbot: QtBot, page: PlotsPage) -> None:
@@ -361,6 +386,8 @@ def test_an_experiment_is_drawn_as_the_mean_of_its_runs_that_are_over(
     choose(page.controls.axis_box, Axis.TIME)
     names = {shown.name for _, shown in page.cells["return"].curves}
     assert names == {OLDER, OLDEST}, "runs that follow one another have no mean by wall time"
+    page.show_where(experiments=["2026_10_wide"])
+    assert page.shown_runs == ("experiment/2026_10_wide",)
 
 
 def test_runs_of_different_environments_are_warned_of(qtbot: QtBot, page: PlotsPage, feed: FakeFeed) -> None:

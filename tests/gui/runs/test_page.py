@@ -527,11 +527,15 @@ def test_the_seeds_of_an_experiment_stand_below_its_mean_and_are_shown_on_demand
     assert [page.model.name_at(row) for row in range(page.model.rowCount())] == [name, SEEDS[1].id]
 
 
-def test_two_runs_are_compared_and_their_rows_copied(qtbot: QtBot, page: RunsPage, server: FakeFeed) -> None:
+def test_two_runs_are_compared_and_their_rows_copied(
+    qtbot: QtBot, page: RunsPage, server: FakeFeed, shell: FakeShell
+) -> None:
     differing = {"normalize.reward_clip": [None, 1.0], "ppo.gamma": [0.99, 0.9]}
     server.answers["runs.compare"] = {"runs": listed(PAST, BARE)["runs"], "settings": differing}
     page.table.selectAll()
     page.table.selectRow(1)
+    page.details.curves.click()
+    assert shell.shown == [("plots", {"runs": ["r2"]})]
     selection = page.table.selectionModel()
     flags = selection.SelectionFlag.Select | selection.SelectionFlag.Rows
     selection.select(page.model.index(2, 0), flags)
@@ -549,3 +553,5 @@ def test_two_runs_are_compared_and_their_rows_copied(qtbot: QtBot, page: RunsPag
     head, *lines = QGuiApplication.clipboard().text().split("\n")
     assert head.startswith("State\tName\tEnvironment")
     assert [line.split("\t")[1] for line in lines] == ["cart", "early"]
+    page.compare.curves.click()
+    assert shell.shown[-1] == ("plots", {"runs": ["r2", "r1"], "experiments": []})

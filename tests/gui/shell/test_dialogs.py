@@ -3,11 +3,13 @@ from typing import Any
 
 import pytest
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QApplication, QLabel, QMessageBox, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QApplication, QLabel, QLineEdit, QMessageBox, QPushButton, QVBoxLayout, QWidget
 from pytestqt.qtbot import QtBot
 
-from soulsgui.config.layers import preset_layer, preset_names
-from soulsgui.gui.config.new_run import NewRunDialog, picture_of
+from soulsgui.config.layers import combine, defaults_layer, over_defaults, preset_layer, preset_names
+from soulsgui.config.schema import flatten
+from soulsgui.gui.config.draft import same
+from soulsgui.gui.config.new_run import Choice, NewRunDialog, picture_of
 from soulsgui.gui.models.rules import Question
 from soulsgui.gui.runs.checkpoints import NoteDialog
 from soulsgui.gui.widgets.ask import ask
@@ -91,6 +93,41 @@ def test_a_preset_fills_the_fields_and_names_what_still_wins(qtbot: QtBot, feed:
         "note": "try it",
         "if_active": "refuse",
     }
+
+
+def test_a_preset_is_found_by_typing_and_enter_then_begins_nothing(qtbot: QtBot, feed: FakeFeed) -> None:
+    dialog = new_run(qtbot, feed)
+    box, none = dialog.preset, dialog.preset.currentText()
+    popup = box.completer().popup()
+    box.setFocus()
+    for typed, found in (("nothing", ""), ("lander", "lunarlander_ppo")):
+        part_of(box, QLineEdit).selectAll()
+        qtbot.keyClicks(box, typed)
+        assert popup.isVisible() is bool(found)
+        qtbot.keyClick(popup if popup.isVisible() else box, Qt.Key.Key_Return)
+        assert (box.currentData(), box.currentText()) == (found, "LunarLander" if found else none)
+    assert dialog.goal.text() == "200"
+    assert feed.sent_of("run.start") == []
+
+
+@pytest.mark.parametrize("name", preset_names())
+def test_the_values_shown_of_a_preset_are_those_that_a_run_begins_with(name: str) -> None:
+    layer = preset_layer(name)
+    config = ConfigValues.model_validate(CONFIG | {"defaults": defaults_layer().values, "saved": {}})
+    choice = Choice(config, Preset(name=name, title="", about="", values=layer.values))
+    expected = flatten(combine(over_defaults([layer])).model_dump(mode="json"))
+    assert [key for key, value in expected.items() if not same(key, choice.value(key), value)] == []
+
+
+def test_a_list_that_means_the_same_as_in_the_preset_is_no_setting_that_wins(
+    qtbot: QtBot, feed: FakeFeed
+) -> None:
+    preset = LUNAR.model_copy(update={"values": {"network.hidden_sizes": [64]}})
+    feed.answers["config.presets"] = {"presets": [preset.model_dump(mode="json")]}
+    feed.answers["config.get"] = CONFIG | {"saved": {"network.hidden_sizes": (64,)}}
+    dialog = opened(qtbot, feed, preset=preset.name)
+    qtbot.waitUntil(lambda: "Until it lands well." in dialog.hint.text())
+    assert "win" not in dialog.hint.text()
 
 
 def test_each_preset_has_a_picture_of_what_it_trains(qapp: QApplication) -> None:

@@ -10,9 +10,16 @@ from PySide6.QtGui import QDesktopServices, QTextDocument
 from pytestqt.qtbot import QtBot
 
 from soulsgui.config.paths import shipped
+from soulsgui.gui.clients.invite import InviteDialog
+from soulsgui.gui.config.mending import MendConfigDialog
+from soulsgui.gui.config.page import ConfigDialog
+from soulsgui.gui.shell.about import AboutDialog
+from soulsgui.gui.shell.command_palette import CommandPalette
 from soulsgui.gui.shell.manual import START, ManualDialog
 from soulsgui.gui.shell.pages import page_entries
+from soulsgui.gui.shell.servers import AddServerDialog
 from soulsgui.gui.theme import Theme
+from soulsgui.gui.watching.player import Player
 
 ROOT = Path(__file__).parents[3]
 PAGES = sorted((ROOT / "docs").rglob("*.md"))
@@ -51,6 +58,21 @@ def test_it_opens_at_the_page_that_is_shown(qtbot: QtBot, manual: ManualDialog, 
     manual.resize(700, 300)
     manual.open_at(title)
     qtbot.waitUntil(lambda: heading_in_view(manual) == title)
+
+
+def test_every_dialog_names_a_section_that_is_there() -> None:
+    headings = re.findall(r"^## (.+)$", (shipped("docs") / START).read_text(encoding="utf-8"), re.MULTILINE)
+    dialogs = (
+        AboutDialog,
+        AddServerDialog,
+        CommandPalette,
+        ConfigDialog,
+        InviteDialog,
+        MendConfigDialog,
+        Player,
+    )
+    for dialog in dialogs:
+        assert dialog.section in headings, dialog
 
 
 def test_links_lead_on_and_back(qtbot: QtBot, manual: ManualDialog, monkeypatch: pytest.MonkeyPatch) -> None:

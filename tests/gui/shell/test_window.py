@@ -1,3 +1,4 @@
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from soulsgui import __version__
 from soulsgui.config.paths import Folders
 from soulsgui.gui.clients.invite import InviteDialog
 from soulsgui.gui.config.mending import MendConfigDialog
+from soulsgui.gui.config.new_run import NewRunDialog
 from soulsgui.gui.models.connection import Connection, ConnectionState, RemoteServer
 from soulsgui.gui.plotting.plot import Plot
 from soulsgui.gui.preferences import AtClosing, Mode, Preferences
@@ -300,6 +302,26 @@ def test_f1_opens_the_manual_at_the_page_that_is_shown(qtbot: QtBot, make: Make)
         qtbot.keyClick(window, Qt.Key.Key_F1)
         (manual,) = window.findChildren(ManualDialog)
         qtbot.waitUntil(lambda manual=manual, title=title: manual.text.textCursor().block().text() == title)
+
+
+def test_f1_in_a_dialog_opens_the_manual_over_it_at_its_section(qtbot: QtBot, make: Make) -> None:
+    window = make()
+    window.show_page("logs")
+    dialogs: tuple[tuple[Callable[[], object], type[QDialog], str], ...] = (
+        (window.menu.settings.trigger, SettingsDialog, "Settings"),
+        (window.open_new_run, NewRunDialog, "New run"),
+    )
+    for act, kind, title in dialogs:
+        act()
+        qtbot.waitUntil(lambda kind=kind: window.findChild(kind) is not None)
+        dialog = part_of(window, kind)
+        for _ in range(2):
+            qtbot.keyClick(dialog, Qt.Key.Key_F1)
+        (manual,) = dialog.findChildren(ManualDialog)  # only what is of a modal dialog can be used
+        qtbot.waitUntil(lambda manual=manual, title=title: manual.text.textCursor().block().text() == title)
+        qtbot.keyClick(manual, Qt.Key.Key_F1)
+        assert not manual.findChildren(ManualDialog)
+        dialog.close()
 
 
 def test_client_mode_stops_nothing_and_is_remembered(qtbot: QtBot, make: Make, feed: FakeFeed) -> None:

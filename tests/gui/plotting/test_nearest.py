@@ -1,4 +1,4 @@
-from soulsgui.gui.overview.nearest import nearest
+from soulsgui.gui.plotting.nearest import nearest
 from soulsgui.gui.plotting.rows import Axis
 from soulsgui.wire.control import CheckpointInfo
 
