@@ -130,7 +130,7 @@ class LogSection(QWidget):
         # What it holds is the end of the log only.
         self._narrow_soon = QTimer(self, singleShot=True, interval=_NARROW_MS)
         self._narrow_soon.timeout.connect(self.renew)
-        self.pane.narrowed.connect(lambda *_: self._narrow_soon.start())
+        self.pane.narrowed.connect(self._narrow_soon.start)
         column((self.button, Qt.AlignmentFlag.AlignLeft), self.pane, on=self, margins=NO_MARGINS, gap_px=6)
         self._reader = LogReader(feed, self, of_run=False)
         self._reader.newest.connect(self._take)

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple, Protocol
 
-from PySide6.QtCore import QSettings, SignalInstance
+from PySide6.QtCore import QSettings
 
 from soulsgui.gui.client_mode.runner import ClientSide
 from soulsgui.gui.feed import Call
@@ -23,10 +23,6 @@ class Action(NamedTuple):
 
 class Shell(Protocol):
     """The window, as its pages see it."""
-
-    @property
-    def theme_changed(self) -> SignalInstance:
-        """Sent after colours or font became others and every widget has its new palette."""
 
     def notify(
         self, level: str, text: str, detail: str = "", action: Action | None = None, about: str = ""

@@ -76,11 +76,6 @@ def client_place(folders: Folders) -> RunnerPlace:
     return _place(folders, folders.client, "join", "--watched", "--idle")
 
 
-def control_path(folders: Folders) -> Path:
-    """Return where the runner of the server of these folders tells how to reach it."""
-    return folders.server / CONTROL_FILE
-
-
 def read_control(place: RunnerPlace) -> ControlFile | None:
     """Return how to reach a runner, None when none says so.
 

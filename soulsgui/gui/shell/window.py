@@ -121,14 +121,12 @@ class MainWindow(QMainWindow):
     """The window of one runner. It is the `Shell` of its pages.
 
     Signals:
-        theme_changed: Colours or font became others; every widget has its new palette.
         retry_wanted: The connection is to be tried now.
         start_wanted: A runner is to be started.
         server_wanted: Another server is to be shown; with the `RemoteServer`, None for this computer.
         first_shown: The window is on the screen for the first time.
     """
 
-    theme_changed = Signal()
     retry_wanted = Signal()
     start_wanted = Signal()
     server_wanted = Signal(object)
@@ -562,7 +560,6 @@ class MainWindow(QMainWindow):
     def _recolour(self) -> None:
         self.navigation.recolour()
         self.toolbar.resize_icons()
-        self.theme_changed.emit()
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """Ctrl+F and F5 reach the page also when the keyboard is outside of it."""
