@@ -1,4 +1,4 @@
-"""Tables of records, sorted and filtered in the model: clients, runs, checkpoints, events, settings."""
+"""Tables of records, sorted and filtered in the model: runs, checkpoints, changes, settings."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass

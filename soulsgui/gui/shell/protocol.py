@@ -27,7 +27,7 @@ class Shell(Protocol):
     def notify(
         self, level: str, text: str, detail: str = "", action: Action | None = None, about: str = ""
     ) -> None:
-        """Show a message over the pages: `info` and `success` go by themselves, `warning` and `error` stay.
+        """Show a message below the pages: `info` and `success` go by themselves, `warning` and `error` stay.
 
         It takes the place of an older one `about` the same, and `settle` takes it away.
         """

@@ -1,4 +1,4 @@
-"""One runner of this machine: where it says it is, how it is started, and how it is spoken to.
+"""One runner, here or reached by ssh: where it says it is, how it is started, and how it is spoken to.
 
 aiohttp is imported with the first connection.
 """

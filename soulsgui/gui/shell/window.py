@@ -270,7 +270,7 @@ class MainWindow(QMainWindow):
     def notify(
         self, level: str, text: str, detail: str = "", action: Action | None = None, about: str = ""
     ) -> None:
-        """Show a message in the bar over the pages."""
+        """Show a message in the bar below the pages."""
         if level == "error":
             self._last_error = f"{text} {detail}"
         words, act = action if action is not None else ("", None)

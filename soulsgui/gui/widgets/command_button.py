@@ -30,7 +30,7 @@ class Stage(StrEnum):
 
 @dataclass(frozen=True)
 class Words:
-    """What the button says, translated."""
+    """What the button says."""
 
     idle: str  # what it does
     running: str  # while it does it
