@@ -121,7 +121,7 @@ class LanSwitch(QFrame):
         return self._feed.call("server.set", {"lan": "on"})
 
     def _failed(self, error: ApiError) -> None:
-        self.wrong.setText(f"{error.message}\n{error.remedy}".strip())
+        self.wrong.setText(error.words())
         self.wrong.show()
 
 
@@ -260,7 +260,7 @@ class InviteDialog(FittingDialog):
         return self._feed.call(f"clients.invite.{command}", {"client": name})
 
     def _failed(self, error: ApiError) -> None:
-        self.wrong.setText(f"{error.message}\n{error.remedy}".strip())
+        self.wrong.setText(error.words())
         self.wrong.show()
         self._fetch.request()
 
@@ -327,4 +327,4 @@ class InviteDialog(FittingDialog):
         return self._feed.call("clients.revoke", {"client": self._made.client})
 
     def _not_revoked(self, error: ApiError) -> None:
-        self._say("", f"{error.message}\n{error.remedy}".strip())
+        self._say("", error.words())

@@ -75,7 +75,7 @@ class ClientLogDialog(FittingDialog):
         self.pane.replace(ClientLog.model_validate(result).lines, with_service=False)
 
     def _failed(self, error: ApiError) -> None:
-        self.wrong.setText(f"{error.message}\n{error.remedy}".strip())
+        self.wrong.setText(error.words())
         self.wrong.show()
 
 

@@ -138,7 +138,7 @@ class ClosingDialog(_LastQuestion):
 
     def _failed(self, error: ApiError) -> None:
         self.keep.setEnabled(True)
-        self.wrong.setText(f"{error.message}\n{error.remedy}".strip())
+        self.wrong.setText(error.words())
         self.wrong.show()
 
 

@@ -324,7 +324,7 @@ class WatchPane(QWidget):
         self._asks = error.asks
         action = "Look at it…" if error.asks is not None else "Try again"
         if len(self.recording):
-            self._say(f"{error.message} {error.remedy}".strip(), "bad")
+            self._say(error.words(" "), "bad")
             self.progress.hide()
         else:
             self._say_empty(error.message, error.remedy, action)
@@ -465,7 +465,7 @@ class WatchPane(QWidget):
 
     def _not_saved(self, error: ApiError) -> None:
         self._film = None
-        self._tell_of_film(f"No video: {error.message} {error.remedy}".strip(), "bad")
+        self._tell_of_film(f"No video: {error.words(' ')}", "bad")
 
     def _tell_of_film(self, words: str, tone: str = "muted") -> None:
         self.of_film.setText(words)
