@@ -138,7 +138,6 @@ _DECIDES = (
 )
 _WIDEST_CHARACTERS = 110
 _LOOK_TIMEOUT_S = 60.0
-_ON_THE_WAY = (ConnectionState.WELCOME, ConnectionState.STARTING, ConnectionState.CONNECTING)
 
 
 class _ConsentRow(QWidget):
@@ -271,7 +270,8 @@ class ConsentPanel(QWidget):
             widget.setVisible(name in shown)
             self._titles[name].setVisible(name in shown)
         connection = self._side.feed.connection
-        reason = "Getting ready …" if connection.state in _ON_THE_WAY else why_not(connection)
+        waits = connection.coming or connection.state is ConnectionState.WELCOME
+        reason = "Getting ready …" if waits else why_not(connection)
         # A yes is to what is shown.
         reason = reason or ("Asking it what will run here …" if self._asked is not None else "")
         self.accept.allow(not reason, reason)

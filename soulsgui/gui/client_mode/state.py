@@ -14,7 +14,6 @@ from soulsgui.wire.versions import PROTOCOL_NAME, MissingRequirement
 
 _QUIET_END = "ended as asked"
 _WORTH_TELLING_BYTES = 10_000
-_OFF = (ConnectionState.WELCOME, ConnectionState.SHUT_DOWN)
 
 
 @dataclass(frozen=True)
@@ -65,12 +64,12 @@ def run_has_ended(server: Connection, run: RunStatus, played_for: str) -> bool:
 
 def _without_runner(connection: Connection, now: float, on_wanted: bool) -> ClientWords:
     state = connection.state
-    if state in _OFF:
+    if connection.off:
         return ClientWords(Look("state-idle", Tone.IDLE, "Not joined"), _how_to_join(None))
     if state is ConnectionState.RUNNER_GONE:
         detail = "What watched over the client ended unexpectedly; the client has stopped by itself."
         return ClientWords(Look("state-warning", Tone.WARNING, "Not joined"), detail)
-    if state in (ConnectionState.STARTING, ConnectionState.CONNECTING):
+    if connection.coming:
         detail = connection.phase or connection.detail
         word = "Connecting …" if on_wanted else "Getting ready …"
         return ClientWords(Look("state-busy", Tone.BUSY, word), detail, on=on_wanted)

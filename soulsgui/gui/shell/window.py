@@ -68,7 +68,6 @@ if TYPE_CHECKING:
 _SIZE = QSize(1280, 800)
 _SMALLEST = QSize(860, 540)
 _STATUS_EVERY_MS = 400
-_COMING = (ConnectionState.STARTING, ConnectionState.CONNECTING)
 
 
 def status_words(status: Status, server: str, live: bool = True) -> str:
@@ -470,12 +469,12 @@ class MainWindow(QMainWindow):
         self.setWindowTitle(f"{run_title(run)}, {word} — SoulsGUI" if known else "SoulsGUI")
         side = self._client_side.feed
         helped = side.status.server.name if side.connection.live else ""
-        if self.mode is Mode.CLIENT and (helped or side.connection.state in _COMING):
+        if self.mode is Mode.CLIENT and (helped or side.connection.coming):
             line.setEnabled(True)
             line.show_look(client_words(side.connection, side.status, time.time()).look, helped)
             return
         line.setEnabled(connection.live)
-        if connection.state in _COMING:
+        if connection.coming:
             line.show_look(Look("state-busy", Tone.BUSY, why_not(connection)))
         elif self.pages.covered:
             line.show_look(Look("power", Tone.IDLE, "no server runs"), socket.gethostname())

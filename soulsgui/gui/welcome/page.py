@@ -25,7 +25,6 @@ _ICON_PX = 44
 _TILE_CHARACTERS = 24
 _GAP_PX = 18
 _RECENT = 4
-_ON_THE_WAY = (ConnectionState.WELCOME, ConnectionState.STARTING, ConnectionState.CONNECTING)
 
 
 class Tile(QFrame):
@@ -184,7 +183,7 @@ class WelcomePage(QWidget):
         busy = f"“{run_title(run)}” goes on; stop it first." if active else ""
         self.try_it.allow(not (refusal or busy), refusal or busy)
         # While it starts, the banner says so.
-        away = lacks or ("" if connection.state in _ON_THE_WAY else refusal)
+        away = lacks or ("" if connection.coming or connection.state is ConnectionState.WELCOME else refusal)
         self.tiles[0].say_why(busy or away)
         self.tiles[1].say_why(away)
         self.train.setEnabled(not refusal)
