@@ -6,7 +6,6 @@ from typing import Any
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QCheckBox, QFrame, QPushButton, QSpinBox, QWidget
 
-from soulsgui.gui import text
 from soulsgui.gui.clients.invite import reach_look
 from soulsgui.gui.feed import Call, Feed, Fetch
 from soulsgui.gui.models.rules import why_refused
@@ -141,13 +140,13 @@ class ServerTab(QWidget):
         told = Reach.model_validate(result)
         again = ", ".join(told.reissue)
         detail = f"Invite these anew: {again}. Their invitations name the port of before." if again else ""
-        self._shell.notify("success", "The server lets in as you chose", detail)
+        self._shell.notify("success", "The server's network access was changed", detail)
         self.refresh()
         self.changed.emit()
 
     def _sent(self, result: dict[str, Any]) -> None:
         told = AlertSent.model_validate(result)
-        self._shell.notify("success", text.sentence(f"{told.place} has taken it (HTTP status {told.status})"))
+        self._shell.notify("success", f"The test reached {told.place}: HTTP status {told.status}.")
 
 
 def _place(known: InvitationList) -> tuple[bool, bool, int]:

@@ -246,7 +246,7 @@ class WatchPane(QWidget):
         self.go_on()
 
     def step(self, by: int) -> None:
-        """Rest, and show another picture."""
+        """Pause, and show another picture."""
         self._slid(self.recording.place + by)
 
     def _slid(self, place: int) -> None:
@@ -354,7 +354,7 @@ class WatchPane(QWidget):
             return
         image = decoded(picture.jpeg)
         if image.isNull():
-            self._say("A picture came that can't be shown: it is none, or too large.", "bad")
+            self._say("A picture came that can't be shown: it is damaged or too large.", "bad")
         self.picture.show_image(image)
         ended = " (ended)" if picture.ended else ""
         said = (

@@ -118,7 +118,9 @@ def test_a_curve_that_can_t_be_read_is_told_once(played: Played, qtbot: QtBot) -
     fake.answers["history.query"] = refusal("The store is damaged.", "Look at its log.")
     page.curve.view.renew()
     qtbot.waitUntil(lambda: len(fake.sent_of("history.query")) > 2)
-    assert [(told.text, told.detail) for told in shell.told] == [("The store is damaged.", "Look at its log.")]
+    assert [(told.text, told.detail) for told in shell.told] == [
+        ("The store is damaged.", "Look at its log.")
+    ]
 
 
 def test_the_filter_of_the_log_searches_all_that_is_kept(played: Played, qtbot: QtBot) -> None:

@@ -66,7 +66,7 @@ def test_an_alert_is_sent_to_try_the_webhook_and_without_one_it_says_why_not(
     fake.answers["alerts.test"] = {"place": "ntfy.sh", "status": 200}
     tab.test.click()
     qtbot.waitUntil(lambda: bool(shell.told))
-    assert shell.told[-1].text == "ntfy.sh has taken it (HTTP status 200)."
+    assert shell.told[-1].text == "The test reached ntfy.sh: HTTP status 200."
     fake.connect_as(LOST)
     assert not tab.test.isEnabled()
     assert not tab.apply.isEnabled()
