@@ -29,7 +29,7 @@ from soulsgui.gui.states import Look
 from soulsgui.gui.widgets.boxes import NO_MARGINS, column, row
 from soulsgui.gui.widgets.command_button import CommandButton, Words
 from soulsgui.gui.widgets.dialog import FittingDialog, FittingFileDialog
-from soulsgui.gui.widgets.labels import Heading, IconLabel, muted, set_property, wrapped
+from soulsgui.gui.widgets.labels import Heading, IconLabel, Remark, muted, set_property, wrapped
 from soulsgui.system import in_words
 from soulsgui.wire.control import ApiError, InvitationInfo, InvitationList, NewInvitation
 from soulsgui.wire.invitation import SUFFIX, Invitation, invitation_file_name, place_words
@@ -99,8 +99,7 @@ class LanSwitch(QFrame):
             "own; whoever is not invited is not let in. Everything is encrypted.",
             self,
         )
-        self.wrong = wrapped("", self, "bad")
-        self.wrong.hide()
+        self.wrong = Remark(self)
         words = Words("Allow the private &network", "Opening …", "Allowed")
         self.allow = CommandButton(words, "link", self._send, self)
         self.allow.setObjectName("allowLan")
@@ -122,7 +121,6 @@ class LanSwitch(QFrame):
 
     def _failed(self, error: ApiError) -> None:
         self.wrong.setText(error.words())
-        self.wrong.show()
 
 
 def _button(words: str, then: Callable[[], None], parent: QWidget, icon: str = "") -> QPushButton:
@@ -174,8 +172,7 @@ class InviteDialog(FittingDialog):
         # After the name: the keyboard is not to begin at its button.
         self.lan = LanSwitch(self._feed, page)
         self.lan.allowed.connect(lambda: self._fetch.request())
-        self.wrong = wrapped("", page, "bad")
-        self.wrong.hide()
+        self.wrong = Remark(page)
         self._first = Words("&Invite", "Inviting …", "Invited")
         self._again = Words("&Invite anew", "Inviting …", "Invited")
         self.invite = CommandButton(self._first, "add", self._send, page)
@@ -194,8 +191,8 @@ class InviteDialog(FittingDialog):
         self._title = Heading("", 1, page)
         self._title.setWordWrap(True)
         self.told = wrapped("", page)
-        self.said = wrapped("", page, "good")
-        self.not_done = wrapped("", page, "bad")
+        self.said = Remark(page, "good")
+        self.not_done = Remark(page)
         card = QFrame(page)
         card.setProperty("part", "card")
         self.link = QLineEdit(card)
@@ -261,7 +258,6 @@ class InviteDialog(FittingDialog):
 
     def _failed(self, error: ApiError) -> None:
         self.wrong.setText(error.words())
-        self.wrong.show()
         self._fetch.request()
 
     def _created(self, result: dict[str, Any]) -> None:
@@ -318,9 +314,8 @@ class InviteDialog(FittingDialog):
             self._say(f"Saved as {path}. On the other computer: open it with SoulsGUI.")
 
     def _say(self, done: str, not_done: str = "") -> None:
-        for label, words in ((self.said, done), (self.not_done, not_done)):
-            label.setText(words)
-            label.setVisible(bool(words))
+        self.said.setText(done)
+        self.not_done.setText(not_done)
 
     def _revoke(self) -> Call:
         assert self._made is not None

@@ -18,7 +18,7 @@ from soulsgui.gui.shell import tray as trays
 from soulsgui.gui.states import run_is_active
 from soulsgui.gui.widgets.command_button import CommandButton, Words
 from soulsgui.gui.widgets.dialog import FittingDialog
-from soulsgui.gui.widgets.labels import Heading, Label, muted
+from soulsgui.gui.widgets.labels import Heading, Label, Remark, muted
 from soulsgui.wire.control import ApiError, RunStatus
 
 _SHUTDOWN_TIMEOUT_S = 5.0
@@ -81,9 +81,7 @@ class _LastQuestion(FittingDialog):
         self.cancel = QPushButton("&Cancel", self)
         self.cancel.clicked.connect(self.reject)
         self.remember = QCheckBox("&Remember this; Settings (Ctrl+,) changes it", self)
-        self.wrong = Label(parent=self)
-        self.wrong.setProperty("tone", "bad")
-        self.wrong.hide()
+        self.wrong = Remark(self)
         make_primary(main)
         main.setDefault(True)
         for button in (end, self.cancel):
@@ -96,7 +94,7 @@ class _LastQuestion(FittingDialog):
         column = QVBoxLayout(self)
         column.setSpacing(12)
         column.addWidget(Heading(heading, 1, self))
-        for label in (*words, self.wrong):
+        for label in words:
             label.setWordWrap(True)
         for part in (*words, self.remember, self.wrong):
             column.addWidget(part)
@@ -138,7 +136,6 @@ class ClosingDialog(_LastQuestion):
     def _failed(self, error: ApiError) -> None:
         self.keep.setEnabled(True)
         self.wrong.setText(error.words())
-        self.wrong.show()
 
 
 class LeavingDialog(_LastQuestion):

@@ -16,7 +16,7 @@ from soulsgui.gui.states import run_is_active, run_look
 from soulsgui.gui.text import count
 from soulsgui.gui.widgets.boxes import NO_MARGINS, column, flow
 from soulsgui.gui.widgets.command_button import CommandButton, Words
-from soulsgui.gui.widgets.labels import Heading, IconLabel, keep_place, muted, set_tip, wrapped
+from soulsgui.gui.widgets.labels import Heading, IconLabel, Remark, keep_place, muted, set_tip, wrapped
 from soulsgui.installing import can_train, how_to_train
 from soulsgui.wire.control import RunSummary
 
@@ -39,8 +39,7 @@ class Tile(QFrame):
         heading.setWordWrap(True)
         text = muted(wrapped(words, self))
         text.setAlignment(Qt.AlignmentFlag.AlignTop | Qt.AlignmentFlag.AlignLeft)
-        self.why = wrapped("", self, "warning")
-        self.why.hide()
+        self.why = Remark(self, "warning")
         # A reason that comes or goes moves no tile of the next row.
         keep_place(self.why)
         self.why.setMinimumHeight(self.fontMetrics().lineSpacing())
@@ -49,7 +48,6 @@ class Tile(QFrame):
     def say_why(self, why: str) -> None:
         """Say why the button is off; nothing when it is on."""
         self.why.setText(why)
-        self.why.setVisible(bool(why))
 
 
 def _why_no_training(remote: bool) -> str:

@@ -144,6 +144,22 @@ class WrappedLabel(Label):
         return self._heights[width]
 
 
+class Remark(WrappedLabel):
+    """What is wrong, or was done, in several lines; hidden while it says nothing."""
+
+    def __init__(self, parent: QWidget, tone: str = "bad", selectable: bool = False) -> None:
+        super().__init__("", parent)
+        self.setProperty("tone", tone)
+        if selectable:
+            self.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        self.hide()
+
+    def setText(self, text: str) -> None:
+        """Say something else."""
+        super().setText(text)
+        self.setVisible(bool(text))
+
+
 class IconLabel(QWidget):
     """One icon in the colour of a tone; as high as a line of text unless said."""
 
