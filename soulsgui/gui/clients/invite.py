@@ -29,7 +29,7 @@ from soulsgui.gui.states import Look
 from soulsgui.gui.widgets.boxes import NO_MARGINS, column, row
 from soulsgui.gui.widgets.command_button import CommandButton, Words
 from soulsgui.gui.widgets.dialog import FittingDialog, FittingFileDialog
-from soulsgui.gui.widgets.labels import Heading, IconLabel, Remark, muted, set_property, wrapped
+from soulsgui.gui.widgets.labels import Heading, Remark, StateLabel, muted, wrapped
 from soulsgui.system import in_words
 from soulsgui.wire.control import ApiError, InvitationInfo, InvitationList, NewInvitation
 from soulsgui.wire.invitation import SUFFIX, Invitation, invitation_file_name, place_words
@@ -165,9 +165,7 @@ class InviteDialog(FittingDialog):
         form = QFormLayout()
         form.setVerticalSpacing(10)
         form.addRow("&Name of the computer", self.name)
-        self._reach_mark = IconLabel(0, page)
-        self.reach = wrapped("", page, selectable=True)
-        reach = row((self._reach_mark, Qt.AlignmentFlag.AlignTop), (self.reach, 1))
+        self.reach = StateLabel(page, wraps=True)
         self.hint = muted(wrapped("", page))
         # After the name: the keyboard is not to begin at its button.
         self.lan = LanSwitch(self._feed, page)
@@ -182,7 +180,7 @@ class InviteDialog(FittingDialog):
         self.invite.finished.connect(self._created)
         self.invite.problem.connect(self._failed)
         foot = row(None, self.invite, _button("&Cancel", self.reject, page))
-        parts = (form, self.hint, reach, self.lan, self.wrong, None, foot)
+        parts = (form, self.hint, self.reach, self.lan, self.wrong, None, foot)
         column(*parts, on=page, margins=NO_MARGINS, gap_px=12)
         return page
 
@@ -221,10 +219,7 @@ class InviteDialog(FittingDialog):
         if not self._typed:
             self.name.setText(next_name(listed.invitations))
             self.name.selectAll()
-        look = reach_look(listed)
-        self._reach_mark.show_icon(look.icon, look.tone)
-        self.reach.setText(look.word)
-        set_property(self.reach, "tone", look.tone)
+        self.reach.show_look(reach_look(listed))
         self.lan.setVisible(not listed.lan)
         self._allow()
 

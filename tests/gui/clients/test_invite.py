@@ -131,4 +131,4 @@ def test_the_network_is_allowed_while_the_server_runs(
     dialog.lan.allow.click()
     qtbot.waitUntil(lambda: not dialog.lan.isVisible())
     assert fake.sent_of("server.set")[-1].params == {"lan": "on"}
-    assert "192.168.1.5" in dialog.reach.text()
+    assert "192.168.1.5" in dialog.reach.word
