@@ -21,18 +21,17 @@ from PySide6.QtWidgets import (
 
 from soulsgui.errors import UsageError
 from soulsgui.gui import text
-from soulsgui.gui.colours import Tone
 from soulsgui.gui.feed import Call, Feed, Fetch
 from soulsgui.gui.icons import dress, make_primary
 from soulsgui.gui.models.connection import why_not
-from soulsgui.gui.states import Look
+from soulsgui.gui.states import reach_look
 from soulsgui.gui.widgets.boxes import NO_MARGINS, column, row
 from soulsgui.gui.widgets.command_button import CommandButton, Words
 from soulsgui.gui.widgets.dialog import FittingDialog, FittingFileDialog
 from soulsgui.gui.widgets.labels import Heading, Remark, StateLabel, muted, wrapped
 from soulsgui.system import in_words
 from soulsgui.wire.control import ApiError, InvitationInfo, InvitationList, NewInvitation
-from soulsgui.wire.invitation import SUFFIX, Invitation, invitation_file_name, place_words
+from soulsgui.wire.invitation import SUFFIX, Invitation, invitation_file_name
 from soulsgui.wire.keys import is_client_name, is_own_name
 
 _CHARACTERS = 100
@@ -71,14 +70,6 @@ def reissue_words(known: InvitationInfo, now: float) -> str:
         f"{known.client} was invited on {text.clock(known.invited, now)}. That secret was told once and "
         "can't be told again: a new invitation ends the older one at once."
     )
-
-
-def reach_look(listed: InvitationList) -> Look:
-    """Return from where this server is reachable."""
-    places = ", ".join(place_words(host, port) for host, port in listed.addresses)
-    if listed.lan:
-        return Look("state-good", Tone.GOOD, f"Reachable from the private network, at {places}")
-    return Look("state-warning", Tone.WARNING, f"Reachable from the server's computer alone, at {places}")
 
 
 class LanSwitch(QFrame):

@@ -6,10 +6,10 @@ from typing import Any
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QCheckBox, QFrame, QPushButton, QSpinBox, QWidget
 
-from soulsgui.gui.clients.invite import reach_look
 from soulsgui.gui.feed import Call, Feed, Fetch
 from soulsgui.gui.models.rules import why_refused
 from soulsgui.gui.shell import Shell, notify_problem
+from soulsgui.gui.states import reach_look
 from soulsgui.gui.widgets.boxes import column, row
 from soulsgui.gui.widgets.command_button import CommandButton, Words
 from soulsgui.gui.widgets.inputs import give_room, leave_wheel_to_page

@@ -5,8 +5,8 @@ from collections.abc import Collection, Iterable
 
 from soulsgui.gui import text
 from soulsgui.gui.plotting.rows import Mark, attempt_start
-from soulsgui.gui.runs.models import kind_look
 from soulsgui.gui.settings.spec import change_words
+from soulsgui.gui.states import kind_look
 from soulsgui.wire.control import CheckpointInfo, Event, History
 from soulsgui.wire.messages.live import LiveChange
 from soulsgui.wire.messages.metrics import (
