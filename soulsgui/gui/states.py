@@ -4,7 +4,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from soulsgui.gui.colours import Tone
-from soulsgui.wire.control import ClientStatus
+from soulsgui.wire.control import ClientStatus, InvitationList
+from soulsgui.wire.invitation import place_words
 from soulsgui.wire.keys import inference_number
 
 _RUN_GOES_ON = frozenset({"starting", "waiting", "running", "paused", "saving", "frozen"})
@@ -139,6 +140,28 @@ _LEVEL = {
 def level_look(level: str) -> Look:
     """Return the look of an event's or a message's level."""
     return _LEVEL.get(level) or _unknown(level)
+
+
+_CHECKPOINT = {
+    "current": Look("save", Tone.TEXT, "Current", 0),
+    "previous": Look("save", Tone.IDLE, "Previous", 1),
+    "best": Look("star", Tone.TEXT, "Best", 2),
+    "manual": Look("pin", Tone.TEXT, "Quicksave", 3),
+    "history": Look("save", Tone.IDLE, "History", 4),
+}
+
+
+def kind_look(kind: str) -> Look:
+    """Return how a kind of checkpoint looks."""
+    return _CHECKPOINT.get(kind) or _unknown(kind)
+
+
+def reach_look(listed: InvitationList) -> Look:
+    """Return from where this server is reachable."""
+    places = ", ".join(place_words(host, port) for host, port in listed.addresses)
+    if listed.lan:
+        return Look("state-good", Tone.GOOD, f"Reachable from the private network, at {places}")
+    return Look("state-warning", Tone.WARNING, f"Reachable from the server's computer alone, at {places}")
 
 
 _TITLES = {

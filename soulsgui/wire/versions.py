@@ -2,7 +2,7 @@
 
 import contextlib
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from importlib import metadata
 from itertools import zip_longest
 from typing import Any
@@ -68,6 +68,12 @@ def least_versions(settings: Mapping[str, Any]) -> dict[str, str]:
         for name, oldest in told
         if _NAME.fullmatch(str(name)) and _VERSION.fullmatch(str(oldest))
     }
+
+
+def server_is_older(lacks: Sequence[MissingRequirement]) -> bool:
+    """Return whether it is the server, not this computer, that has to be updated."""
+    spoken = next((lack for lack in lacks if lack.what == PROTOCOL_NAME), None)
+    return spoken is not None and len(lacks) == 1 and int(spoken.needs) < int(spoken.has)
 
 
 def lacks_here(protocol_min: int, protocol_max: int, least: Mapping[str, str]) -> list[MissingRequirement]:

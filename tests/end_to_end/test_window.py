@@ -10,9 +10,8 @@ import pytest
 
 from soulsgui.gui.colours import LIGHT
 from soulsgui.gui.preferences import Preferences
-from soulsgui.gui.shell.runner_link import control_path
 from soulsgui.gui.theme import ThemeChoice
-from soulsgui.wire.api_client import ApiClient
+from soulsgui.wire.api_client import CONTROL_FILE, ApiClient
 from soulsgui.wire.control import ControlFile, Status
 from tests.end_to_end.screen import MISSING, Screen
 from tests.end_to_end.server import command_line, processes_below, soulsgui, wait_for
@@ -60,7 +59,7 @@ class User:
         return (self.folder / "window.out").read_text()
 
     def status(self) -> Status:
-        return Status.model_validate(ApiClient(ControlFile.load(control_path(self.folders))).status())
+        return Status.model_validate(ApiClient(ControlFile.load(self.folders.server / CONTROL_FILE)).status())
 
     def wait_updates(self, more: int) -> None:
         start = self.status().run.updates
@@ -69,7 +68,7 @@ class User:
     def close(self) -> None:
         if self.window is not None and self.window.poll() is None:
             self.kill_window()
-        if control_path(self.folders).exists():
+        if (self.folders.server / CONTROL_FILE).exists():
             soulsgui("shutdown", folder=self.folder)
         self.screen.close()
 
@@ -87,7 +86,7 @@ def test_a_walk_with_mouse_and_keys(user: User) -> None:
     user.open()
 
     # One click on the first tile, and the curve moves.
-    wait_for(lambda: control_path(user.folders).exists(), "the runner")
+    wait_for(lambda: (user.folders.server / CONTROL_FILE).exists(), "the runner")
     screen.click(*screen.settled_button(LIGHT.accent, LIMIT_S))
 
     # Meanwhile a second start raises the first and ends.
@@ -139,7 +138,7 @@ def test_a_walk_with_mouse_and_keys(user: User) -> None:
     wait_for(lambda: screen.windows("walk, running"), "the run is shown again")
     user.answer_close("alt+s")
     wait_for(lambda: not processes_below(user.folder / "data"), "nothing is left")
-    assert not control_path(user.folders).exists()
+    assert not (user.folders.server / CONTROL_FILE).exists()
     assert '"state": "stopped"' in (run / "run.json").read_text().replace('":"', '": "')
 
 

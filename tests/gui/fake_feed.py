@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from PySide6.QtCore import QObject, QSettings, QTimer, Signal
+from PySide6.QtCore import QObject, QSettings, QTimer
 
 from soulsgui.gui.client_mode.runner import ClientSide
 from soulsgui.gui.feed import Call, Feed
@@ -192,8 +192,6 @@ class FakeShell(QObject):
         folder: Where its settings file lies.
         side: What it knows of client mode.
     """
-
-    theme_changed = Signal()
 
     def __init__(self, folder: Path, side: ClientSide | None = None) -> None:
         super().__init__()

@@ -26,7 +26,7 @@ from soulsgui.gui.text import plural
 from soulsgui.gui.widgets.agree import AgreeDialog
 from soulsgui.gui.widgets.boxes import NO_MARGINS, column, row
 from soulsgui.gui.widgets.command_button import CommandButton, Stage, Words
-from soulsgui.gui.widgets.labels import Heading, IconLabel, Label, muted, set_property, wrapped
+from soulsgui.gui.widgets.labels import Heading, Label, StateLabel, muted, wrapped
 from soulsgui.wire.control import ApiError, OfferedServer, SavedServer
 from soulsgui.wire.control.states import CLIENT
 from soulsgui.wire.invitation import Invitation, place_words
@@ -138,7 +138,6 @@ _DECIDES = (
 )
 _WIDEST_CHARACTERS = 110
 _LOOK_TIMEOUT_S = 60.0
-_ON_THE_WAY = (ConnectionState.WELCOME, ConnectionState.STARTING, ConnectionState.CONNECTING)
 
 
 class _ConsentRow(QWidget):
@@ -147,23 +146,16 @@ class _ConsentRow(QWidget):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.words = wrapped("", self, selectable=True)
-        self._mark = IconLabel(0, self)
-        self.state = wrapped("", self)
-        for label in (self.words, self.state):
-            label.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
-        self._below = QWidget(self)
-        below = (self._mark, Qt.AlignmentFlag.AlignTop), (self.state, 1)
-        row(*below, on=self._below, margins=NO_MARGINS, gap_px=6)
-        column(self.words, self._below, on=self, margins=NO_MARGINS, gap_px=3)
+        self.state = StateLabel(self, wraps=True)
+        self.words.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
+        column(self.words, self.state, on=self, margins=NO_MARGINS, gap_px=3)
 
     def show_line(self, line: ConsentLine) -> None:
         """Show what there is to say."""
         self.words.setText(line.words)
-        self._below.setVisible(line.look is not None)
+        self.state.setVisible(line.look is not None)
         if line.look is not None:
-            self._mark.show_icon(line.look.icon, line.look.tone)
-            self.state.setText(line.look.word)
-            set_property(self.state, "tone", line.look.tone)
+            self.state.show_look(line.look)
 
 
 class ConsentPanel(QWidget):
@@ -271,7 +263,8 @@ class ConsentPanel(QWidget):
             widget.setVisible(name in shown)
             self._titles[name].setVisible(name in shown)
         connection = self._side.feed.connection
-        reason = "Getting ready …" if connection.state in _ON_THE_WAY else why_not(connection)
+        waits = connection.coming or connection.state is ConnectionState.WELCOME
+        reason = "Getting ready …" if waits else why_not(connection)
         # A yes is to what is shown.
         reason = reason or ("Asking it what will run here …" if self._asked is not None else "")
         self.accept.allow(not reason, reason)

@@ -18,9 +18,8 @@ from soulsgui.gui.client_mode.state import client_words, lack_words, run_has_end
 from soulsgui.gui.feed import Call, Feed
 from soulsgui.gui.icons import dress
 from soulsgui.gui.logs.reader import LogPlace, LogReader
-from soulsgui.gui.plotting.host import PlotHost
-from soulsgui.gui.plotting.live import LiveCurve
 from soulsgui.gui.plotting.rows import RETURN
+from soulsgui.gui.plotting.view import CurvesView
 from soulsgui.gui.shell import INVITATION, notify_problem
 from soulsgui.gui.shell.update import UpdateDialog, installation, update_steps
 from soulsgui.gui.throttle import Throttle
@@ -57,53 +56,34 @@ class OwnCurve(QWidget):
 
     def __init__(self, feed: Feed, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.host = PlotHost(self)
-        self.host.setMinimumHeight(self.fontMetrics().height() * _PLOT_ROWS)
-        _take_what_is_left(self.host)
-        self.curve = LiveCurve(feed, self)
-        self.curve.smooth_with(_SMOOTHING)
-        heading = Heading(_CURVE, 0, self)
-        column(heading, (self.host, 1), on=self, margins=NO_MARGINS, gap_px=6)
-        self.curve.replaced.connect(self._show_series)
-        self.curve.loaded.connect(self._show_empty_text)
-        self.curve.changed.connect(self._draw)
-        feed.rows_arrived.connect(self.curve.take)
-        self.host.when_ready(self._plot_ready)
+        self.view = CurvesView(feed, self)
+        self.view.setMinimumHeight(self.fontMetrics().height() * _PLOT_ROWS)
+        _take_what_is_left(self.view)
+        self.curve = self.view.add_curve()
+        self.view.smooth_with(_SMOOTHING)
+        column(Heading(_CURVE, 0, self), (self.view, 1), on=self, margins=NO_MARGINS, gap_px=6)
+        self.view.replaced.connect(self._show_series)
+        self.view.loaded.connect(self._show_empty_text)
+        self.view.host.when_ready(self._plot_ready)
 
     def show_run(self, run: str) -> None:
         """Draw the episodes of this run from now on; without one the last curve stays."""
         if run:
             self.curve.follow(run, RETURN)
 
-    def renew(self) -> None:
-        """What came live may have gaps: ask for the curve again."""
-        self.curve.renew()
-
     def _plot_ready(self, plot: "Plot") -> None:
         plot.setAccessibleName(_CURVE)
-        plot.drawn.connect(self.curve.look_at)
         self._show_series()
 
     def _show_series(self) -> None:
-        if self.host.plot is not None:
-            self.host.plot.show_series([(self.curve.series, "Return", 0)])
-            self._show_empty_text()
+        self.view.show_curves([(self.curve.series, "Return", 0)])
+        self._show_empty_text()
 
     def _show_empty_text(self) -> None:
-        if self.host.plot is not None:
+        if self.view.host.plot is not None:
             waits = bool(self.curve.series.run_id) and not self.curve.is_loaded
             words = "Loading …" if waits else "The first finished episode appears here."
-            self.host.plot.show_empty_text(words)
-
-    def _draw(self) -> None:
-        if self.host.plot is not None:
-            self.host.plot.changed()
-
-    def showEvent(self, event: QShowEvent) -> None:
-        """Draw what came meanwhile."""
-        super().showEvent(event)
-        self.curve.wake()
-        self.curve.go_on()
+            self.view.host.plot.show_empty_text(words)
 
 
 class LogSection(QWidget):
@@ -130,7 +110,7 @@ class LogSection(QWidget):
         # What it holds is the end of the log only.
         self._narrow_soon = QTimer(self, singleShot=True, interval=_NARROW_MS)
         self._narrow_soon.timeout.connect(self.renew)
-        self.pane.narrowed.connect(lambda *_: self._narrow_soon.start())
+        self.pane.narrowed.connect(self._narrow_soon.start)
         column((self.button, Qt.AlignmentFlag.AlignLeft), self.pane, on=self, margins=NO_MARGINS, gap_px=6)
         self._reader = LogReader(feed, self, of_run=False)
         self._reader.newest.connect(self._take)
@@ -226,6 +206,7 @@ class ClientPage(QWidget):
             self.switch.problem,
             self.pausing.problem,
             self.log.problem,
+            self.curve.view.problem,
             self.rules.problem,
             self.server.problem,
             self._side.problem,
@@ -245,14 +226,14 @@ class ClientPage(QWidget):
         self._show()
 
     def _take_snapshot(self, _: Status) -> None:
-        self.curve.renew()
+        self.curve.view.renew()
         self.log.renew()
         self._throttle.request()
 
     @property
     def landing(self) -> QWidget:
         """What gets the keyboard when the page opens: the curve, or the question that is asked."""
-        return self.curve.host if self._stack.currentWidget() is self._area else self.consent
+        return self.curve.view.host if self._stack.currentWidget() is self._area else self.consent
 
     @property
     def _client(self) -> ClientStatus | None:

@@ -9,8 +9,6 @@ from soulsgui.wire.invitation import Invitation
 
 START_TIMEOUT_S = 40.0
 
-_NOBODY = (ConnectionState.WELCOME, ConnectionState.SHUT_DOWN)
-
 
 class ClientSide(QObject):
     """What the window knows of client mode, and its way to start it.
@@ -40,7 +38,7 @@ class ClientSide(QObject):
 
     def be_ready(self) -> None:
         """Start the runner of client mode where there is none: it knows who invited."""
-        if self.feed.connection.state in _NOBODY:
+        if self.feed.connection.off:
             self.start_wanted.emit()
 
     def switch_on(self) -> None:

@@ -10,11 +10,10 @@ from soulsgui.gui.states import Look, run_is_active
 from soulsgui.wire.control import ClientStatus, RunStatus, ServerStatus, ServerTest, ServiceStatus, Status
 from soulsgui.wire.control.states import CLIENT, Situation, situation
 from soulsgui.wire.messages.owner import Held
-from soulsgui.wire.versions import PROTOCOL_NAME, MissingRequirement
+from soulsgui.wire.versions import PROTOCOL_NAME, MissingRequirement, server_is_older
 
 _QUIET_END = "ended as asked"
 _WORTH_TELLING_BYTES = 10_000
-_OFF = (ConnectionState.WELCOME, ConnectionState.SHUT_DOWN)
 
 
 @dataclass(frozen=True)
@@ -65,12 +64,12 @@ def run_has_ended(server: Connection, run: RunStatus, played_for: str) -> bool:
 
 def _without_runner(connection: Connection, now: float, on_wanted: bool) -> ClientWords:
     state = connection.state
-    if state in _OFF:
+    if connection.off:
         return ClientWords(Look("state-idle", Tone.IDLE, "Not joined"), _how_to_join(None))
     if state is ConnectionState.RUNNER_GONE:
         detail = "What watched over the client ended unexpectedly; the client has stopped by itself."
         return ClientWords(Look("state-warning", Tone.WARNING, "Not joined"), detail)
-    if state in (ConnectionState.STARTING, ConnectionState.CONNECTING):
+    if connection.coming:
         detail = connection.phase or connection.detail
         word = "Connecting …" if on_wanted else "Getting ready …"
         return ClientWords(Look("state-busy", Tone.BUSY, word), detail, on=on_wanted)
@@ -314,9 +313,3 @@ def how_to_update(lacks: list[MissingRequirement]) -> str:
 def update_title(lacks: list[MissingRequirement]) -> str:
     """Return the state of a computer and a server that don't understand each other."""
     return "Update of the server needed" if server_is_older(lacks) else "Update needed"
-
-
-def server_is_older(lacks: list[MissingRequirement]) -> bool:
-    """Return whether it is the server that has to be updated."""
-    spoken = next((lack for lack in lacks if lack.what == PROTOCOL_NAME), None)
-    return spoken is not None and len(lacks) == 1 and int(spoken.needs) < int(spoken.has)

@@ -21,18 +21,17 @@ from PySide6.QtWidgets import (
 
 from soulsgui.errors import UsageError
 from soulsgui.gui import text
-from soulsgui.gui.colours import Tone
 from soulsgui.gui.feed import Call, Feed, Fetch
 from soulsgui.gui.icons import dress, make_primary
 from soulsgui.gui.models.connection import why_not
-from soulsgui.gui.states import Look
+from soulsgui.gui.states import reach_look
 from soulsgui.gui.widgets.boxes import NO_MARGINS, column, row
 from soulsgui.gui.widgets.command_button import CommandButton, Words
 from soulsgui.gui.widgets.dialog import FittingDialog, FittingFileDialog
-from soulsgui.gui.widgets.labels import Heading, IconLabel, muted, set_property, wrapped
+from soulsgui.gui.widgets.labels import Heading, Remark, StateLabel, muted, wrapped
 from soulsgui.system import in_words
 from soulsgui.wire.control import ApiError, InvitationInfo, InvitationList, NewInvitation
-from soulsgui.wire.invitation import SUFFIX, Invitation, invitation_file_name, place_words
+from soulsgui.wire.invitation import SUFFIX, Invitation, invitation_file_name
 from soulsgui.wire.keys import is_client_name, is_own_name
 
 _CHARACTERS = 100
@@ -73,14 +72,6 @@ def reissue_words(known: InvitationInfo, now: float) -> str:
     )
 
 
-def reach_look(listed: InvitationList) -> Look:
-    """Return from where this server is reachable."""
-    places = ", ".join(place_words(host, port) for host, port in listed.addresses)
-    if listed.lan:
-        return Look("state-good", Tone.GOOD, f"Reachable from the private network, at {places}")
-    return Look("state-warning", Tone.WARNING, f"Reachable from the server's computer alone, at {places}")
-
-
 class LanSwitch(QFrame):
     """Shown while other computers can't reach the server.
 
@@ -99,8 +90,7 @@ class LanSwitch(QFrame):
             "own; whoever is not invited is not let in. Everything is encrypted.",
             self,
         )
-        self.wrong = wrapped("", self, "bad")
-        self.wrong.hide()
+        self.wrong = Remark(self)
         words = Words("Allow the private &network", "Opening …", "Allowed")
         self.allow = CommandButton(words, "link", self._send, self)
         self.allow.setObjectName("allowLan")
@@ -121,8 +111,7 @@ class LanSwitch(QFrame):
         return self._feed.call("server.set", {"lan": "on"})
 
     def _failed(self, error: ApiError) -> None:
-        self.wrong.setText(f"{error.message}\n{error.remedy}".strip())
-        self.wrong.show()
+        self.wrong.setText(error.words())
 
 
 def _button(words: str, then: Callable[[], None], parent: QWidget, icon: str = "") -> QPushButton:
@@ -169,15 +158,12 @@ class InviteDialog(FittingDialog):
         form = QFormLayout()
         form.setVerticalSpacing(10)
         form.addRow("&Name of the computer", self.name)
-        self._reach_mark = IconLabel(0, page)
-        self.reach = wrapped("", page, selectable=True)
-        reach = row((self._reach_mark, Qt.AlignmentFlag.AlignTop), (self.reach, 1))
+        self.reach = StateLabel(page, wraps=True)
         self.hint = muted(wrapped("", page))
         # After the name: the keyboard is not to begin at its button.
         self.lan = LanSwitch(self._feed, page)
         self.lan.allowed.connect(lambda: self._fetch.request())
-        self.wrong = wrapped("", page, "bad")
-        self.wrong.hide()
+        self.wrong = Remark(page)
         self._first = Words("&Invite", "Inviting …", "Invited")
         self._again = Words("&Invite anew", "Inviting …", "Invited")
         self.invite = CommandButton(self._first, "add", self._send, page)
@@ -187,7 +173,7 @@ class InviteDialog(FittingDialog):
         self.invite.finished.connect(self._created)
         self.invite.problem.connect(self._failed)
         foot = row(None, self.invite, _button("&Cancel", self.reject, page))
-        parts = (form, self.hint, reach, self.lan, self.wrong, None, foot)
+        parts = (form, self.hint, self.reach, self.lan, self.wrong, None, foot)
         column(*parts, on=page, margins=NO_MARGINS, gap_px=12)
         return page
 
@@ -196,8 +182,8 @@ class InviteDialog(FittingDialog):
         self._title = Heading("", 1, page)
         self._title.setWordWrap(True)
         self.told = wrapped("", page)
-        self.said = wrapped("", page, "good")
-        self.not_done = wrapped("", page, "bad")
+        self.said = Remark(page, "good")
+        self.not_done = Remark(page)
         card = QFrame(page)
         card.setProperty("part", "card")
         self.link = QLineEdit(card)
@@ -226,10 +212,7 @@ class InviteDialog(FittingDialog):
         if not self._typed:
             self.name.setText(next_name(listed.invitations))
             self.name.selectAll()
-        look = reach_look(listed)
-        self._reach_mark.show_icon(look.icon, look.tone)
-        self.reach.setText(look.word)
-        set_property(self.reach, "tone", look.tone)
+        self.reach.show_look(reach_look(listed))
         self.lan.setVisible(not listed.lan)
         self._allow()
 
@@ -262,8 +245,7 @@ class InviteDialog(FittingDialog):
         return self._feed.call(f"clients.invite.{command}", {"client": name})
 
     def _failed(self, error: ApiError) -> None:
-        self.wrong.setText(f"{error.message}\n{error.remedy}".strip())
-        self.wrong.show()
+        self.wrong.setText(error.words())
         self._fetch.request()
 
     def _created(self, result: dict[str, Any]) -> None:
@@ -320,13 +302,12 @@ class InviteDialog(FittingDialog):
             self._say(f"Saved as {path}. On the other computer: open it with SoulsGUI.")
 
     def _say(self, done: str, not_done: str = "") -> None:
-        for label, words in ((self.said, done), (self.not_done, not_done)):
-            label.setText(words)
-            label.setVisible(bool(words))
+        self.said.setText(done)
+        self.not_done.setText(not_done)
 
     def _revoke(self) -> Call:
         assert self._made is not None
         return self._feed.call("clients.revoke", {"client": self._made.client})
 
     def _not_revoked(self, error: ApiError) -> None:
-        self._say("", f"{error.message}\n{error.remedy}".strip())
+        self._say("", error.words())

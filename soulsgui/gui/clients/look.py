@@ -60,7 +60,7 @@ class LookDialog(FittingDialog):
     def _take(self, result: dict[str, Any]) -> None:
         image = image_of(GamePicture.model_validate(result))
         if image.isNull():
-            self.empty.say("A picture came that can't be shown", "It is not of the size that it tells.")
+            self.empty.say("A picture came that can't be shown", "Its data does not have the size it states.")
         self.words.setText(_HINT)
         self.picture.show_image(image)
         self.stack.setCurrentWidget(self.empty if image.isNull() else self.picture)

@@ -32,7 +32,7 @@ from soulsgui.gui.widgets.command_button import Words
 from soulsgui.gui.widgets.dialog import FittingDialog, FormDialog
 from soulsgui.gui.widgets.empty_state import EmptyState
 from soulsgui.gui.widgets.fitting_button import FittingButton
-from soulsgui.gui.widgets.labels import Label, muted, set_property, set_tip, wrapped
+from soulsgui.gui.widgets.labels import Label, Remark, muted, set_property, set_tip, wrapped
 from soulsgui.gui.widgets.log_pane import LogPane
 from soulsgui.wire.control import ApiError, ClientLog, ClientStatus, Status
 
@@ -56,8 +56,7 @@ class ClientLogDialog(FittingDialog):
         told = f"Warnings and errors that {client.name} has told; the whole log is on its own computer."
         self.pane = LogPane(self)
         self.pane.show_empty_text("Asking the server …")
-        self.wrong = wrapped("", self, "bad")
-        self.wrong.hide()
+        self.wrong = Remark(self)
         self.renew = QPushButton("&Ask again", self)
         dress(self.renew, "restart")
         hint = muted(wrapped(told, self))
@@ -75,8 +74,7 @@ class ClientLogDialog(FittingDialog):
         self.pane.replace(ClientLog.model_validate(result).lines, with_service=False)
 
     def _failed(self, error: ApiError) -> None:
-        self.wrong.setText(f"{error.message}\n{error.remedy}".strip())
-        self.wrong.show()
+        self.wrong.setText(error.words())
 
 
 class RenameDialog(FormDialog):

@@ -20,7 +20,7 @@ from soulsgui.gui.widgets.ask import Leave, LeaveWords, ask, ask_unsaved
 from soulsgui.gui.widgets.boxes import column, flow, row
 from soulsgui.gui.widgets.dialog import FittingDialog
 from soulsgui.gui.widgets.fitting_button import FittingButton
-from soulsgui.gui.widgets.labels import ElidedLabel, muted, wrapped
+from soulsgui.gui.widgets.labels import ElidedLabel, Remark, muted, wrapped
 from soulsgui.system import explained, replace
 
 
@@ -117,8 +117,7 @@ class MendConfigDialog(FittingDialog):
         self.text = YamlEdit(self)
         self.text.setAccessibleName("Text of config.yaml")
         self.text.textChanged.connect(self._typed)
-        self.wrong = wrapped("", self, "bad")
-        self.wrong.hide()
+        self.wrong = Remark(self)
         parts = wrapped(words, self), place, self.problem_bar, (self.text, 1), self.wrong, self._foot()
         column(*parts, on=self)
         save = QShortcut(QKeySequence(QKeySequence.StandardKey.Save), self)
@@ -168,10 +167,6 @@ class MendConfigDialog(FittingDialog):
         here = [one for one in named if line_of(one) == line]
         return next((one.key for one in (*here, *named)), "")
 
-    def _say(self, words: str) -> None:
-        self.wrong.setText(words)
-        self.wrong.setVisible(bool(words))
-
     def _typed(self) -> None:
         if not self._filling:
             self._soon.start()
@@ -193,12 +188,12 @@ class MendConfigDialog(FittingDialog):
         try:
             self.mending.take_out(key)
         except SoulsGuiError as error:
-            self._say(str(error))
+            self.wrong.setText(str(error))
         self._show()
 
     def _open_file(self) -> None:
         if not QDesktopServices.openUrl(QUrl.fromLocalFile(str(self.mending.path))):
-            self._say(f"No program opens it here. It lies in: {self.mending.path}")
+            self.wrong.setText(f"No program opens it here. It lies in: {self.mending.path}")
 
     def _changed_outside(self) -> None:
         path = str(self.mending.path)
@@ -226,7 +221,7 @@ class MendConfigDialog(FittingDialog):
         try:
             self.mending.set_aside(time.time())
         except OSError as error:
-            self._say("\n".join(explained(error)).strip())
+            self.wrong.setText("\n".join(explained(error)).strip())
             return
         self._done()
 
@@ -237,15 +232,15 @@ class MendConfigDialog(FittingDialog):
             self.mending.read()
             self._show()
         if self.mending.problems:
-            self._say("There are mistakes still: each line above leads to one.")
+            self.wrong.setText("There are mistakes still: each line above leads to one.")
             return
         try:
             if self.mending.changed:
                 self.mending.save()
         except SoulsGuiError as error:
-            self._say(str(error))
+            self.wrong.setText(str(error))
         except OSError as error:
-            self._say("\n".join(explained(error)).strip())
+            self.wrong.setText("\n".join(explained(error)).strip())
         else:
             self._done()
 

@@ -11,7 +11,7 @@ from soulsgui.gui.feed import Call, Feed, Fetch
 from soulsgui.gui.models.records import Column, RecordsModel, number
 from soulsgui.gui.models.rules import run_title, why_refused
 from soulsgui.gui.settings.form import SettingsForm
-from soulsgui.gui.settings.spec import as_yaml, specs
+from soulsgui.gui.settings.spec import change_words, specs
 from soulsgui.gui.shell import Shell, carry_out, notify_problem
 from soulsgui.gui.states import run_is_active
 from soulsgui.gui.widgets.boxes import column, row
@@ -28,12 +28,6 @@ def live_keys(algorithm: str) -> list[str]:
     known = specs()
     of_others = {choice for choice in known["algorithm"].choices if choice != algorithm}
     return [key for key, spec in known.items() if spec.info.effect.live and spec.section not in of_others]
-
-
-def change_words(change: LiveChange) -> str:
-    """Return what a change made of what: `ppo.clip: 0.2 → 0.1`."""
-    pairs = ((key, as_yaml(change.before.get(key)), as_yaml(value)) for key, value in change.after.items())
-    return ", ".join(f"{key}: {before} → {after}" for key, before, after in pairs)
 
 
 CHANGE_COLUMNS: tuple[Column[LiveChange], ...] = (

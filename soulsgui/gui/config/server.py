@@ -3,18 +3,17 @@
 from functools import partial
 from typing import Any
 
-from PySide6.QtCore import Qt, Signal
+from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QCheckBox, QFrame, QPushButton, QSpinBox, QWidget
 
-from soulsgui.gui import text
-from soulsgui.gui.clients.invite import reach_look
 from soulsgui.gui.feed import Call, Feed, Fetch
 from soulsgui.gui.models.rules import why_refused
 from soulsgui.gui.shell import Shell, notify_problem
+from soulsgui.gui.states import reach_look
 from soulsgui.gui.widgets.boxes import column, row
 from soulsgui.gui.widgets.command_button import CommandButton, Words
 from soulsgui.gui.widgets.inputs import give_room, leave_wheel_to_page
-from soulsgui.gui.widgets.labels import Heading, IconLabel, Label, muted, set_property, wrapped
+from soulsgui.gui.widgets.labels import Heading, Label, StateLabel, muted, wrapped
 from soulsgui.wire.control import AlertSent, InvitationList, Reach
 
 _COMES_IN = (
@@ -43,8 +42,7 @@ class ServerTab(QWidget):
         super().__init__(parent)
         self._feed, self._shell = feed, shell
         self._known: InvitationList | None = None
-        self._mark = IconLabel(0, self)
-        self.reach = wrapped("", self, selectable=True)
+        self.reach = StateLabel(self, wraps=True)
         self.lan = QCheckBox("At the private addresses of its co&mputer: home, office, VPN", self)
         self.public = QCheckBox("Also at its addresses that are not private, from the &Internet", self)
         self.port = QSpinBox(self)
@@ -75,9 +73,9 @@ class ServerTab(QWidget):
         port = Label("P&ort", card)
         port.setBuddy(self.port)
         head = Heading("Other computers come in", 1, card), muted(wrapped(_COMES_IN, card))
-        stands = row((self._mark, Qt.AlignmentFlag.AlignTop), (self.reach, 1))
         more = self._opener("Other settings of the server", "redis.host", card)
-        parts = *head, stands, self.lan, self.public, row(port, self.port, None), row(self.apply, more, None)
+        place = row(port, self.port, None), row(self.apply, more, None)
+        parts = *head, self.reach, self.lan, self.public, *place
         column(*parts, on=card, margins=(14, 10, 14, 10))
         return card
 
@@ -101,10 +99,7 @@ class ServerTab(QWidget):
 
     def _take(self, result: dict[str, Any]) -> None:
         before, self._known = self._known, InvitationList.model_validate(result)
-        look = reach_look(self._known)
-        self._mark.show_icon(look.icon, look.tone)
-        self.reach.setText(look.word)
-        set_property(self.reach, "tone", look.tone)
+        self.reach.show_look(reach_look(self._known))
         if before is None or _place(before) != _place(self._known):
             self.lan.setChecked(self._known.lan)
             self.public.setChecked(self._known.public)
@@ -141,13 +136,13 @@ class ServerTab(QWidget):
         told = Reach.model_validate(result)
         again = ", ".join(told.reissue)
         detail = f"Invite these anew: {again}. Their invitations name the port of before." if again else ""
-        self._shell.notify("success", "The server lets in as you chose", detail)
+        self._shell.notify("success", "The server's network access was changed", detail)
         self.refresh()
         self.changed.emit()
 
     def _sent(self, result: dict[str, Any]) -> None:
         told = AlertSent.model_validate(result)
-        self._shell.notify("success", text.sentence(f"{told.place} has taken it (HTTP status {told.status})"))
+        self._shell.notify("success", f"The test reached {told.place}: HTTP status {told.status}.")
 
 
 def _place(known: InvitationList) -> tuple[bool, bool, int]:

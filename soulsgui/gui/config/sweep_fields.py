@@ -15,7 +15,7 @@ from soulsgui.gui.settings.spec import FieldSpec, Kind, as_yaml, specs
 from soulsgui.gui.widgets.boxes import NO_MARGINS, Item, column, row
 from soulsgui.gui.widgets.fitting_button import FittingButton
 from soulsgui.gui.widgets.inputs import give_room, leave_wheel_to_page
-from soulsgui.gui.widgets.labels import Label, muted, set_property, set_tip, wrapped
+from soulsgui.gui.widgets.labels import Label, Remark, muted, set_property, set_tip, wrapped
 from soulsgui.wire.control import SweepStartParams
 
 STEPS = "stop.env_steps"
@@ -106,8 +106,7 @@ class SearchedSetting(QWidget):
         self._remove.setProperty("role", "flat")
         self._remove.setAutoDefault(False)
         self._remove.clicked.connect(self.unwanted)
-        self._wrong = wrapped("", self, "bad", selectable=True)
-        self._wrong.hide()
+        self._wrong = Remark(self, selectable=True)
         line = row((self.setting, 3), self.scale, (self.low, 2), (self.high, 2), self._remove, gap_px=6)
         column(line, self._wrong, on=self, margins=NO_MARGINS, gap_px=2)
         for box, characters in ((self.setting, _SETTING_CHARACTERS), (self.scale, _SCALE_CHARACTERS)):
@@ -171,7 +170,6 @@ class SearchedSetting(QWidget):
     def say_wrong(self, words: str) -> None:
         """Say what is wrong with it; empty for nothing."""
         self._wrong.setText(words)
-        self._wrong.setVisible(bool(words))
         for line in (self.low, self.high):
             set_property(line, "wrong", "true" if words else "false")
 

@@ -35,8 +35,8 @@ AUDIT_COLUMNS: tuple[Column[AuditEntry], ...] = (
         width=16,
     ),
     Column("command", "Command", lambda entry: entry.command, width=20),
-    Column("params", "Told with it", lambda entry: entry.params, width=30),
-    Column("origin", "Given by", lambda entry: entry.origin, width=26),
+    Column("params", "Parameters", lambda entry: entry.params, width=30),
+    Column("origin", "Sent by", lambda entry: entry.origin, width=26),
     Column("program", "Process", lambda entry: entry.program or entry.peer, width=20),
     Column(
         "outcome",

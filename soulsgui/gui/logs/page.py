@@ -259,7 +259,7 @@ class LogsPage(QWidget):
         if self._reader.loading or self._reader.place != self.place:
             return "Searching the whole log …" if narrowed else "Reading …"
         if (refusal := self._reader.refusal) is not None:
-            return f"{refusal.message}\n{refusal.remedy}".strip()
+            return refusal.words()
         if narrowed:
             return nothing_found(self.place, self.service.currentText(), self.run.currentText())
         return "Nothing was written yet."

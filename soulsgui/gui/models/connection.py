@@ -69,6 +69,16 @@ class Connection:
         """Whether what is on screen is the present, and a command would reach the runner."""
         return self.state in (ConnectionState.NO_RUN, ConnectionState.CONNECTED, ConnectionState.REDIS_DOWN)
 
+    @property
+    def coming(self) -> bool:
+        """Whether a runner is being started or asked for the first time."""
+        return self.state in (ConnectionState.STARTING, ConnectionState.CONNECTING)
+
+    @property
+    def off(self) -> bool:
+        """Whether no runner is wanted: none was started yet, or it was ended on purpose."""
+        return self.state in (ConnectionState.WELCOME, ConnectionState.SHUT_DOWN)
+
 
 @dataclass(frozen=True)
 class BannerWords:
@@ -137,7 +147,7 @@ def why_not(connection: Connection) -> str:
         return "No server runs here."
     if connection.state is ConnectionState.SHUT_DOWN:
         return "The server is shut down: start it first."
-    if connection.state in (ConnectionState.STARTING, ConnectionState.CONNECTING):
+    if connection.coming:
         words = banner_words(connection, 0.0)
         return words.title if words is not None else ""
     return f"Not connected to {connection.server or 'the server'}."

@@ -1,4 +1,4 @@
-"""Tables of records, sorted and filtered in the model: clients, runs, checkpoints, events, settings."""
+"""Tables of records, sorted and filtered in the model: runs, checkpoints, changes, settings."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -162,21 +162,18 @@ def number(
 class RecordsModel(NamedRows, Generic[T]):
     """Records in the order the user chose; the selection stays with its record.
 
-    The identity tells one from the others, whatever changes in it; of two alike the later one counts. Those
-    on top stay above the others, however they are sorted.
+    The identity tells one from the others, whatever changes in it; of two alike the later one counts.
     """
 
     def __init__(
         self,
         columns: Sequence[Column[T]],
         identity: Callable[[T], str],
-        on_top: Callable[[T], bool] = lambda record: False,
         parent: QObject | None = None,
     ) -> None:
         super().__init__(columns, parent)
         self._columns = tuple(columns)
         self._identity = identity
-        self._on_top = on_top
         self._all: dict[str, T] = {}
         self._sort_column: int | None = None
         self._downwards = False
@@ -207,7 +204,7 @@ class RecordsModel(NamedRows, Generic[T]):
 
     def arrange(self, rows: list[T]) -> list[T]:
         """Return the records that match the filter, sorted as the user chose, as they are shown."""
-        return sorted(rows, key=lambda record: not self._on_top(record))
+        return rows
 
     def _matches(self, record: T) -> bool:
         if not self._filter:

@@ -48,7 +48,7 @@ from soulsgui.gui.throttle import Throttle
 from soulsgui.gui.widgets.boxes import NO_MARGINS, column, flow
 from soulsgui.gui.widgets.empty_state import EmptyState
 from soulsgui.gui.widgets.fitting_button import FittingButton
-from soulsgui.gui.widgets.labels import wrapped
+from soulsgui.gui.widgets.labels import Remark
 from soulsgui.wire.control import CheckpointInfo, RunStatus, RunSummary
 
 if TYPE_CHECKING:
@@ -135,8 +135,7 @@ class PlotsPage(QWidget):
         self._area.setWidgetResizable(True)
         self._area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         self._area.setWidget(self._drawn)
-        self.warning = wrapped("", self, "warning", selectable=True)
-        self.warning.hide()
+        self.warning = Remark(self, "warning", selectable=True)
         drawn = QWidget(self)
         column(self.controls, self.warning, (self._area, 1), on=drawn, margins=NO_MARGINS, gap_px=6)
         self._splitter = QSplitter(Qt.Orientation.Horizontal, self)
@@ -304,7 +303,6 @@ class PlotsPage(QWidget):
                 f"{', '.join(played[:_MOST_NAMED])}{more}."
             )
         self.warning.setText(words)
-        self.warning.setVisible(bool(words))
 
     def _dress(self, plot: "Plot") -> None:
         """Draw y and the newest part of x as the layout says."""

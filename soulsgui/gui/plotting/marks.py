@@ -5,7 +5,8 @@ from collections.abc import Collection, Iterable
 
 from soulsgui.gui import text
 from soulsgui.gui.plotting.rows import Mark, attempt_start
-from soulsgui.gui.runs.models import kind_look
+from soulsgui.gui.settings.spec import change_words
+from soulsgui.gui.states import kind_look
 from soulsgui.wire.control import CheckpointInfo, Event, History
 from soulsgui.wire.messages.live import LiveChange
 from soulsgui.wire.messages.metrics import (
@@ -61,8 +62,7 @@ class RunMarks:
     def take_changes(self, changes: Iterable[LiveChange]) -> None:
         """Take the settings that were changed while the run went on."""
         self._told[CHANGES] = [
-            Mark(math.nan, one.env_steps, one.time, ", ".join(_change_words(one)), one.update)
-            for one in changes
+            Mark(math.nan, one.env_steps, one.time, change_words(one), one.update) for one in changes
         ]
 
     def take_events(self, events: Iterable[Event]) -> None:
@@ -122,7 +122,3 @@ class RunMarks:
         found = self._told | {CHECKPOINTS: list(self._saved.values()), RESUMES: resumed}
         chosen = [mark for kind in kinds for mark in found.get(kind, [])]
         return sorted(chosen, key=lambda mark: mark.time)
-
-
-def _change_words(change: LiveChange) -> Iterable[str]:
-    return (f"{key} {change.before.get(key)} → {value}" for key, value in change.after.items())

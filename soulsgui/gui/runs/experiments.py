@@ -104,7 +104,7 @@ class ExperimentPart(QWidget):
         self.model.replace(found.runs)
 
     def _failed(self, error: ApiError) -> None:
-        self.words.setText(f"{error.message} {error.remedy}".strip())
+        self.words.setText(error.words(" "))
 
 
 _TRIAL_LOOKS = {
@@ -294,7 +294,7 @@ class SweepPart(QWidget):
             self.table.selectRow(row)
 
     def _failed(self, error: ApiError) -> None:
-        self.words.setText(f"{error.message} {error.remedy}".strip())
+        self.words.setText(error.words(" "))
 
     def _allow(self) -> None:
         away = why_not(self._feed.connection)

@@ -11,7 +11,7 @@ from soulsgui.gui import text
 from soulsgui.gui.colours import Tone
 from soulsgui.gui.models.records import Column, RecordsModel, number
 from soulsgui.gui.models.rules import algorithm_title, short_name, why_not_resumed
-from soulsgui.gui.states import Look, level_look, run_is_active, run_look
+from soulsgui.gui.states import Look, kind_look, level_look, run_is_active, run_look
 from soulsgui.wire.control import (
     CheckpointInfo,
     Evaluated,
@@ -290,22 +290,13 @@ def _place_on_top(row: RunSummary) -> tuple[int, int]:
     return (0, 0) if run_is_active(row.state) else (2, 0)
 
 
-# What each kind of checkpoint looks like, and is.
-_KINDS = {
-    "current": (
-        Look("save", Tone.TEXT, "Current", 0),
-        "Saved every few rounds by itself, and at the end of the run",
-    ),
-    "previous": (Look("save", Tone.IDLE, "Previous", 1), "Current until a newer one was saved"),
-    "best": (Look("star", Tone.TEXT, "Best", 2), "The model with the best mean return so far"),
-    "manual": (Look("pin", Tone.TEXT, "Quicksave", 3), "Saved by hand"),
-    "history": (Look("save", Tone.IDLE, "History", 4), "Kept from the length of the run, thinned"),
+_KIND_TIPS = {
+    "current": "Saved every few rounds by itself, and at the end of the run",
+    "previous": "Current until a newer one was saved",
+    "best": "The model with the best mean return so far",
+    "manual": "Saved by hand",
+    "history": "Kept from the length of the run, thinned",
 }
-
-
-def kind_look(kind: str) -> Look:
-    """Return how a kind of checkpoint looks, also one of a newer server."""
-    return _KINDS[kind][0] if kind in _KINDS else Look("help", Tone.IDLE, kind.capitalize(), 5)
 
 
 def condition_look(checkpoint: CheckpointInfo) -> Look:
@@ -363,7 +354,7 @@ CHECKPOINT_COLUMNS: tuple[Column[CheckpointInfo], ...] = (
         "Kind",
         lambda info: kind_look(info.kind).word,
         lambda info: kind_look(info.kind).rank,
-        tip=lambda info: _KINDS[info.kind][1] if info.kind in _KINDS else info.kind,
+        tip=lambda info: _KIND_TIPS.get(info.kind, info.kind),
         look=lambda info: kind_look(info.kind),
         width=15,
     ),

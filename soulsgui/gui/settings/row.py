@@ -18,6 +18,7 @@ from soulsgui.gui.widgets.labels import (
     Badge,
     Heading,
     Label,
+    Remark,
     WrappedLabel,
     keep_place,
     muted,
@@ -215,9 +216,7 @@ class SettingRow(QWidget):
         self._about = muted(WrappedLabel(self._description(), self))
         self._about.setTextFormat(Qt.TextFormat.RichText)
         self._about.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
-        self.wrong = WrappedLabel("", self)
-        self.wrong.setProperty("tone", "bad")
-        self.wrong.hide()
+        self.wrong = Remark(self)
         self._unit.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
         line = flow(self._title, self.editor, self._unit, badge, self.reset, gap_px=10)
         column(line, self.wrong, self._about, on=self, margins=(0, 6, 0, 6), gap_px=2)
@@ -257,7 +256,6 @@ class SettingRow(QWidget):
         self.reset.setVisible(modified)
         self.reset.setToolTip(tip(f"Back to {self.spec.shown(base)}"))
         self.wrong.setText(problem)
-        self.wrong.setVisible(bool(problem))
         self.editor.mark_wrong(bool(problem))
         value, wrong = self.editor.read()
         hint = "" if wrong else self.spec.hint(value)

@@ -15,6 +15,7 @@ from soulsgui.config.declaring import Section, Within
 from soulsgui.config.errors import reason_of
 from soulsgui.config.schema import SettingInfo, Settings, all_settings
 from soulsgui.gui import text
+from soulsgui.wire.messages.live import LiveChange
 
 
 class Kind(StrEnum):
@@ -238,6 +239,12 @@ def as_yaml(value: Any) -> str:
     dumped = yaml.safe_dump(plain(value), default_flow_style=True, width=10_000, allow_unicode=True)
     # A value that stands alone is followed by the mark of the document's end.
     return str(dumped).strip().removesuffix("...").strip()
+
+
+def change_words(change: LiveChange) -> str:
+    """Return what a change made of what: `ppo.clip: 0.2 → 0.1`."""
+    pairs = ((key, as_yaml(change.before.get(key)), as_yaml(value)) for key, value in change.after.items())
+    return ", ".join(f"{key}: {before} → {after}" for key, before, after in pairs)
 
 
 def _in_words(error: ValidationError) -> str:

@@ -29,8 +29,6 @@ from soulsgui.gui.widgets.empty_state import EmptyState
 
 logger = logging.getLogger(__name__)
 
-_ENDED = (ConnectionState.SHUT_DOWN, ConnectionState.WELCOME)
-_COMES_BACK = (ConnectionState.STARTING, ConnectionState.CONNECTING, ConnectionState.START_FAILED)
 _ROOM_PX = 30
 _ROW_ROOM_PX = 16
 
@@ -201,8 +199,8 @@ class PageStack(QStackedWidget):
 
     def _connection_changed(self, connection: Connection) -> None:
         never = connection.config is not None and self._feed.last_data is None
-        stays_covered = self.covered and connection.state in _COMES_BACK
-        self.covered = never or connection.state in _ENDED or stays_covered
+        comes = connection.coming or connection.state is ConnectionState.START_FAILED
+        self.covered = never or connection.off or (self.covered and comes)
         self.no_server.show_connection(connection)
         self._bring_to_front()
 

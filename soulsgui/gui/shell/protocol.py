@@ -4,7 +4,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple, Protocol
 
-from PySide6.QtCore import QSettings, SignalInstance
+from PySide6.QtCore import QSettings
 
 from soulsgui.gui.client_mode.runner import ClientSide
 from soulsgui.gui.feed import Call
@@ -24,14 +24,10 @@ class Action(NamedTuple):
 class Shell(Protocol):
     """The window, as its pages see it."""
 
-    @property
-    def theme_changed(self) -> SignalInstance:
-        """Sent after colours or font became others and every widget has its new palette."""
-
     def notify(
         self, level: str, text: str, detail: str = "", action: Action | None = None, about: str = ""
     ) -> None:
-        """Show a message over the pages: `info` and `success` go by themselves, `warning` and `error` stay.
+        """Show a message below the pages: `info` and `success` go by themselves, `warning` and `error` stay.
 
         It takes the place of an older one `about` the same, and `settle` takes it away.
         """

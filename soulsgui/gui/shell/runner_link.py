@@ -1,4 +1,4 @@
-"""One runner of this machine: where it says it is, how it is started, and how it is spoken to.
+"""One runner, here or reached by ssh: where it says it is, how it is started, and how it is spoken to.
 
 aiohttp is imported with the first connection.
 """
@@ -74,11 +74,6 @@ def server_place(folders: Folders) -> RunnerPlace:
 def client_place(folders: Folders) -> RunnerPlace:
     """Return the place of the runner of client mode, which plays when told to and ends with the window."""
     return _place(folders, folders.client, "join", "--watched", "--idle")
-
-
-def control_path(folders: Folders) -> Path:
-    """Return where the runner of the server of these folders tells how to reach it."""
-    return folders.server / CONTROL_FILE
 
 
 def read_control(place: RunnerPlace) -> ControlFile | None:

@@ -12,7 +12,7 @@ from soulsgui.gui.text import plain, tip
 from soulsgui.gui.widgets.boxes import column, row
 from soulsgui.gui.widgets.command_button import give_menu
 from soulsgui.gui.widgets.dialog import FittingDialog
-from soulsgui.gui.widgets.labels import muted, set_tip, wrapped
+from soulsgui.gui.widgets.labels import Remark, muted, set_tip, wrapped
 
 THIS_COMPUTER = "This computer"
 _CHARACTERS = 66
@@ -115,8 +115,7 @@ class AddServerDialog(FittingDialog):
                 self,
             )
         )
-        self.wrong = wrapped("", self, "bad")
-        self.wrong.hide()
+        self.wrong = Remark(self)
         self.connect_it = QPushButton("&Connect", self)
         make_primary(self.connect_it)
         self.connect_it.setDefault(True)
@@ -134,7 +133,6 @@ class AddServerDialog(FittingDialog):
             )
         except UsageError as error:
             self.wrong.setText(str(error))
-            self.wrong.show()
             return
         self.accept()
         self.added.emit(server)

@@ -11,19 +11,18 @@ from soulsgui.gui import text
 from soulsgui.gui.client_mode.runner import ClientSide
 from soulsgui.gui.feed import Call, Feed
 from soulsgui.gui.icons import make_primary
-from soulsgui.gui.models.connection import Connection, ConnectionState
+from soulsgui.gui.models.connection import Connection
 from soulsgui.gui.models.rules import run_title
 from soulsgui.gui.preferences import AtClosing, AtLeaving, Preferences
 from soulsgui.gui.shell import tray as trays
 from soulsgui.gui.states import run_is_active
 from soulsgui.gui.widgets.command_button import CommandButton, Words
 from soulsgui.gui.widgets.dialog import FittingDialog
-from soulsgui.gui.widgets.labels import Heading, Label, muted
+from soulsgui.gui.widgets.labels import Heading, Label, Remark, muted
 from soulsgui.wire.control import ApiError, RunStatus
 
 _SHUTDOWN_TIMEOUT_S = 5.0
-_ON_THE_WAY = (ConnectionState.STARTING, ConnectionState.CONNECTING)
-_ON_THE_WAY_LIMIT_MS = 10_000
+_COMING_LIMIT_MS = 10_000
 _CHARACTERS = 62
 
 
@@ -82,9 +81,7 @@ class _LastQuestion(FittingDialog):
         self.cancel = QPushButton("&Cancel", self)
         self.cancel.clicked.connect(self.reject)
         self.remember = QCheckBox("&Remember this; Settings (Ctrl+,) changes it", self)
-        self.wrong = Label(parent=self)
-        self.wrong.setProperty("tone", "bad")
-        self.wrong.hide()
+        self.wrong = Remark(self)
         make_primary(main)
         main.setDefault(True)
         for button in (end, self.cancel):
@@ -97,7 +94,7 @@ class _LastQuestion(FittingDialog):
         column = QVBoxLayout(self)
         column.setSpacing(12)
         column.addWidget(Heading(heading, 1, self))
-        for label in (*words, self.wrong):
+        for label in words:
             label.setWordWrap(True)
         for part in (*words, self.remember, self.wrong):
             column.addWidget(part)
@@ -138,8 +135,7 @@ class ClosingDialog(_LastQuestion):
 
     def _failed(self, error: ApiError) -> None:
         self.keep.setEnabled(True)
-        self.wrong.setText(f"{error.message}\n{error.remedy}".strip())
-        self.wrong.show()
+        self.wrong.setText(error.words())
 
 
 class LeavingDialog(_LastQuestion):
@@ -190,7 +186,7 @@ class WindowCloser(QObject):
         self.dialog: ClosingDialog | None = None
         self._shut_down = False
         self._ends = False
-        self._limit_timer = QTimer(self, singleShot=True, interval=_ON_THE_WAY_LIMIT_MS)
+        self._limit_timer = QTimer(self, singleShot=True, interval=_COMING_LIMIT_MS)
         self._limit_timer.timeout.connect(lambda: self._end(shut_down=False, goes_on=False))
         feed.connection_changed.connect(self._connection_changed)
 
@@ -220,7 +216,7 @@ class WindowCloser(QObject):
         """Whether the end can begin; else a runner that just starts is waited for, not to be left behind."""
         if self._ends:
             return False
-        on_the_way = not self._feed.remote and self._feed.connection.state in _ON_THE_WAY
+        on_the_way = not self._feed.remote and self._feed.connection.coming
         if on_the_way:
             self._window.hide()
             if not self._limit_timer.isActive():
@@ -228,7 +224,7 @@ class WindowCloser(QObject):
         return not on_the_way
 
     def _connection_changed(self) -> None:
-        if self._limit_timer.isActive() and self._feed.connection.state not in _ON_THE_WAY:
+        if self._limit_timer.isActive() and not self._feed.connection.coming:
             self._limit_timer.stop()
             self.begin_quietly()
 

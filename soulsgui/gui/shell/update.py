@@ -9,11 +9,10 @@ from PySide6.QtGui import QFontDatabase, QGuiApplication
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QPlainTextEdit, QPushButton, QVBoxLayout, QWidget
 
 import soulsgui
-from soulsgui.gui.client_mode.state import server_is_older
 from soulsgui.gui.icons import dress, make_primary
 from soulsgui.gui.widgets.dialog import FittingDialog
 from soulsgui.gui.widgets.labels import Heading, Label
-from soulsgui.wire.versions import PROTOCOL_NAME, MissingRequirement
+from soulsgui.wire.versions import PROTOCOL_NAME, MissingRequirement, server_is_older
 
 _CHARACTERS = 74
 OWN_NAME = "soulsgui"

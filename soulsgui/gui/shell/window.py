@@ -66,7 +66,6 @@ from soulsgui.wire.invitation import Invitation
 _SIZE = QSize(1280, 800)
 _SMALLEST = QSize(860, 540)
 _STATUS_EVERY_MS = 400
-_COMING = (ConnectionState.STARTING, ConnectionState.CONNECTING)
 
 
 def status_words(status: Status, server: str, live: bool = True) -> str:
@@ -119,14 +118,12 @@ class MainWindow(QMainWindow):
     """The window of one runner. It is the `Shell` of its pages.
 
     Signals:
-        theme_changed: Colours or font became others; every widget has its new palette.
         retry_wanted: The connection is to be tried now.
         start_wanted: A runner is to be started.
         server_wanted: Another server is to be shown; with the `RemoteServer`, None for this computer.
         first_shown: The window is on the screen for the first time.
     """
 
-    theme_changed = Signal()
     retry_wanted = Signal()
     start_wanted = Signal()
     server_wanted = Signal(object)
@@ -269,7 +266,7 @@ class MainWindow(QMainWindow):
     def notify(
         self, level: str, text: str, detail: str = "", action: Action | None = None, about: str = ""
     ) -> None:
-        """Show a message in the bar over the pages."""
+        """Show a message in the bar below the pages."""
         if level == "error":
             self._last_error = f"{text} {detail}"
         words, act = action if action is not None else ("", None)
@@ -469,12 +466,12 @@ class MainWindow(QMainWindow):
         self.setWindowTitle(f"{run_title(run)}, {word} — SoulsGUI" if known else "SoulsGUI")
         side = self._client_side.feed
         helped = side.status.server.name if side.connection.live else ""
-        if self.mode is Mode.CLIENT and (helped or side.connection.state in _COMING):
+        if self.mode is Mode.CLIENT and (helped or side.connection.coming):
             line.setEnabled(True)
             line.show_look(client_words(side.connection, side.status, time.time()).look, helped)
             return
         line.setEnabled(connection.live)
-        if connection.state in _COMING:
+        if connection.coming:
             line.show_look(Look("state-busy", Tone.BUSY, why_not(connection)))
         elif self.pages.covered:
             line.show_look(Look("power", Tone.IDLE, "no server runs"), socket.gethostname())
@@ -561,7 +558,6 @@ class MainWindow(QMainWindow):
     def _recolour(self) -> None:
         self.navigation.recolour()
         self.toolbar.resize_icons()
-        self.theme_changed.emit()
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """Ctrl+F and F5 reach the page also when the keyboard is outside of it."""

@@ -22,7 +22,7 @@ from PySide6.QtWidgets import (
 from soulsgui.gui import text
 from soulsgui.gui.feed import Call, Feed, Fetch, JobCall
 from soulsgui.gui.models.connection import why_not
-from soulsgui.gui.runs.models import described
+from soulsgui.gui.runs.models import described, evaluated_words
 from soulsgui.gui.states import run_is_active
 from soulsgui.gui.watching.picture import ActionBars, PictureView, decoded
 from soulsgui.gui.watching.recording import Recording
@@ -53,13 +53,6 @@ _FACTS = ("Episode", "Seed", "Step", "Return so far")
 _LATE_S = 0.05
 _SIDE_CHARACTERS = 34
 _ANY_WIDTH = 16777215  # Qt's own limit
-
-
-def evaluated_words(found: Evaluated) -> str:
-    """Return what the episodes gave, in a line."""
-    spread = f" ± {text.value(found.std_return)}" if found.episodes > 1 else ""
-    episodes = text.plural(found.episodes, "One episode", "{n} episodes")
-    return ". ".join([f"{episodes}: mean return {text.value(found.mean_return)}{spread}", *found.notes])
 
 
 class WatchPane(QWidget):
@@ -253,7 +246,7 @@ class WatchPane(QWidget):
         self.go_on()
 
     def step(self, by: int) -> None:
-        """Rest, and show another picture."""
+        """Pause, and show another picture."""
         self._slid(self.recording.place + by)
 
     def _slid(self, place: int) -> None:
@@ -312,9 +305,11 @@ class WatchPane(QWidget):
     def _done(self, result: dict[str, Any]) -> None:
         found = Evaluated.model_validate(result)
         self.progress.setValue(1000)
-        self._say(evaluated_words(found))
+        episodes = text.plural(found.episodes, "One episode", "{n} episodes")
+        words = ". ".join([f"{episodes}: mean return {evaluated_words(found)}", *found.notes])
+        self._say(words)
         if not len(self.recording):
-            self._say_empty("It was over before a picture came", evaluated_words(found), "Play it again")
+            self._say_empty("It was over before a picture came", words, "Play it again")
         self._ended()
 
     def _cancelled(self) -> None:
@@ -324,7 +319,7 @@ class WatchPane(QWidget):
         self._asks = error.asks
         action = "Look at it…" if error.asks is not None else "Try again"
         if len(self.recording):
-            self._say(f"{error.message} {error.remedy}".strip(), "bad")
+            self._say(error.words(" "), "bad")
             self.progress.hide()
         else:
             self._say_empty(error.message, error.remedy, action)
@@ -359,7 +354,7 @@ class WatchPane(QWidget):
             return
         image = decoded(picture.jpeg)
         if image.isNull():
-            self._say("A picture came that can't be shown: it is none, or too large.", "bad")
+            self._say("A picture came that can't be shown: it is damaged or too large.", "bad")
         self.picture.show_image(image)
         ended = " (ended)" if picture.ended else ""
         said = (
@@ -465,7 +460,7 @@ class WatchPane(QWidget):
 
     def _not_saved(self, error: ApiError) -> None:
         self._film = None
-        self._tell_of_film(f"No video: {error.message} {error.remedy}".strip(), "bad")
+        self._tell_of_film(f"No video: {error.words(' ')}", "bad")
 
     def _tell_of_film(self, words: str, tone: str = "muted") -> None:
         self.of_film.setText(words)

@@ -67,8 +67,8 @@ class Player(FittingDialog):
         self.forward = FittingButton("Step", "step-forward", self)
         self.forward.show_icon_only(True)
         self.forward.clicked.connect(lambda: self._move(1))
-        self.back.explain("Rest, and show the picture before (←)")
-        self.forward.explain("Rest, and show the next picture (→)")
+        self.back.explain("Pause, and show the picture before (←)")
+        self.forward.explain("Pause, and show the next picture (→)")
         self.speed = QComboBox(self)
         self.speed.setAccessibleName("Speed")
         for words, speed in _SPEEDS.items():

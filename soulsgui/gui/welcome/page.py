@@ -16,7 +16,7 @@ from soulsgui.gui.states import run_is_active, run_look
 from soulsgui.gui.text import count
 from soulsgui.gui.widgets.boxes import NO_MARGINS, column, flow
 from soulsgui.gui.widgets.command_button import CommandButton, Words
-from soulsgui.gui.widgets.labels import Heading, IconLabel, keep_place, muted, set_tip, wrapped
+from soulsgui.gui.widgets.labels import Heading, IconLabel, Remark, keep_place, muted, set_tip, wrapped
 from soulsgui.installing import can_train, how_to_train
 from soulsgui.wire.control import RunSummary
 
@@ -25,7 +25,6 @@ _ICON_PX = 44
 _TILE_CHARACTERS = 24
 _GAP_PX = 18
 _RECENT = 4
-_ON_THE_WAY = (ConnectionState.WELCOME, ConnectionState.STARTING, ConnectionState.CONNECTING)
 
 
 class Tile(QFrame):
@@ -40,8 +39,7 @@ class Tile(QFrame):
         heading.setWordWrap(True)
         text = muted(wrapped(words, self))
         text.setAlignment(Qt.AlignmentFlag.AlignTop | Qt.AlignmentFlag.AlignLeft)
-        self.why = wrapped("", self, "warning")
-        self.why.hide()
+        self.why = Remark(self, "warning")
         # A reason that comes or goes moves no tile of the next row.
         keep_place(self.why)
         self.why.setMinimumHeight(self.fontMetrics().lineSpacing())
@@ -50,7 +48,6 @@ class Tile(QFrame):
     def say_why(self, why: str) -> None:
         """Say why the button is off; nothing when it is on."""
         self.why.setText(why)
-        self.why.setVisible(bool(why))
 
 
 def _why_no_training(remote: bool) -> str:
@@ -184,7 +181,7 @@ class WelcomePage(QWidget):
         busy = f"“{run_title(run)}” goes on; stop it first." if active else ""
         self.try_it.allow(not (refusal or busy), refusal or busy)
         # While it starts, the banner says so.
-        away = lacks or ("" if connection.state in _ON_THE_WAY else refusal)
+        away = lacks or ("" if connection.coming or connection.state is ConnectionState.WELCOME else refusal)
         self.tiles[0].say_why(busy or away)
         self.tiles[1].say_why(away)
         self.train.setEnabled(not refusal)

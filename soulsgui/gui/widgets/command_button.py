@@ -30,7 +30,7 @@ class Stage(StrEnum):
 
 @dataclass(frozen=True)
 class Words:
-    """What the button says, translated."""
+    """What the button says."""
 
     idle: str  # what it does
     running: str  # while it does it
@@ -146,7 +146,7 @@ class CommandButton(FittingButton):
         words, icon, tone = looks[stage]
         self.say(words, icon, tone)
         self.setEnabled(self._allowed and stage is not Stage.RUNNING)
-        self.explain(f"{error.message}\n{error.remedy}".strip() if error else self._why)
+        self.explain(error.words() if error else self._why)
 
 
 def give_menu(button: QPushButton | QToolButton, menu: QMenu) -> None:

@@ -79,7 +79,7 @@ class JobStrip(QWidget):
             title = _TITLES.get(self._job.command, self._job.command)
             self._say(f"{title}: {self._job.progress}{more}", self._job.part)
         live = self._feed.connection.live
-        self.cancel.allow(live, "" if live else "Nobody would hear of it now.")
+        self.cancel.allow(live, "" if live else "The server can't be reached now.")
 
     def showEvent(self, event: QShowEvent) -> None:
         """Take as much room as its letters need."""

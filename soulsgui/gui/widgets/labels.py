@@ -144,6 +144,22 @@ class WrappedLabel(Label):
         return self._heights[width]
 
 
+class Remark(WrappedLabel):
+    """What is wrong, or was done, in several lines; hidden while it says nothing."""
+
+    def __init__(self, parent: QWidget, tone: str = "bad", selectable: bool = False) -> None:
+        super().__init__("", parent)
+        self.setProperty("tone", tone)
+        if selectable:
+            self.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        self.hide()
+
+    def setText(self, text: str) -> None:
+        """Say something else."""
+        super().setText(text)
+        self.setVisible(bool(text))
+
+
 class IconLabel(QWidget):
     """One icon in the colour of a tone; as high as a line of text unless said."""
 
@@ -181,17 +197,18 @@ class IconLabel(QWidget):
 
 
 class StateLabel(QWidget):
-    """A state: icon, word and colour."""
+    """A state: icon, word and colour; one that wraps has a sentence, which can be selected."""
 
-    def __init__(self, parent: QWidget | None = None) -> None:
+    def __init__(self, parent: QWidget | None = None, wraps: bool = False) -> None:
         super().__init__(parent)
         self._icon = IconLabel(0, self)
-        self._word = ElidedLabel("", self)
-        self._word.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Preferred)
+        self._word = wrapped("", self, selectable=True) if wraps else ElidedLabel("", self)
+        if not wraps:
+            self._word.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Preferred)
         row = QHBoxLayout(self)
         row.setContentsMargins(0, 0, 0, 0)
         row.setSpacing(6)
-        row.addWidget(self._icon)
+        row.addWidget(self._icon, 0, Qt.AlignmentFlag.AlignTop if wraps else Qt.AlignmentFlag.AlignVCenter)
         row.addWidget(self._word, 1)
 
     def show_look(self, look: Look, word: str = "") -> None:

@@ -159,12 +159,12 @@ class LogPane(QWidget):
 
     Signals:
         follow_changed: The end is kept in view from now on, or no longer.
-        narrowed: The user wants other lines: the least level, and the text they must contain.
+        narrowed: The user wants other lines: see `least` and `words`.
         top_reached: The user scrolled to the first line.
     """
 
     follow_changed = Signal(bool)
-    narrowed = Signal(str, str)
+    narrowed = Signal()
     top_reached = Signal()
 
     def __init__(self, parent: QWidget | None = None, with_controls: bool = True) -> None:
@@ -320,7 +320,7 @@ class LogPane(QWidget):
     def _narrow(self) -> None:
         self._buffer.filter = LogFilter(self._level.currentData(), self._words.text().strip())
         self._write_all()
-        self.narrowed.emit(self.least, self.words)
+        self.narrowed.emit()
 
     def _write_all(self) -> None:
         self._stale = False

@@ -1,4 +1,4 @@
-"""What stands over the pages: the banner of the connection, and messages that can be put away."""
+"""The banner of the connection above the pages, and messages below them that can be put away."""
 
 import time
 from collections.abc import Callable

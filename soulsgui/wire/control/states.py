@@ -50,6 +50,10 @@ class ApiError(Message):
     asks: Execution | None = None
     mistakes: dict[str, str] = Field(default_factory=dict)
 
+    def words(self, between: str = "\n") -> str:
+        """Return what went wrong and, after `between`, what to do, where there is something to be done."""
+        return f"{self.message}{between}{self.remedy}".strip()
+
 
 class RunStatus(TrainingProgress):
     """The active run, or the last one.

@@ -113,6 +113,16 @@ def test_what_is_no_invitation_is_said_until_a_good_one_is_pasted(
     assert [told.text for told in shell.told] == ["The trainer crashed."]
 
 
+def test_a_curve_that_can_t_be_read_is_told_once(played: Played, qtbot: QtBot) -> None:
+    page, fake, shell = played
+    fake.answers["history.query"] = refusal("The store is damaged.", "Look at its log.")
+    page.curve.view.renew()
+    qtbot.waitUntil(lambda: len(fake.sent_of("history.query")) > 2)
+    assert [(told.text, told.detail) for told in shell.told] == [
+        ("The store is damaged.", "Look at its log.")
+    ]
+
+
 def test_the_filter_of_the_log_searches_all_that_is_kept(played: Played, qtbot: QtBot) -> None:
     page, fake, _ = played
     page.log.button.click()

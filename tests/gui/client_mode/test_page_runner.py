@@ -65,7 +65,7 @@ def training(server: RunningServer) -> RunningServer:
 
 
 def told_of(panel: ConsentPanel, name: str) -> str:
-    return f"{panel.lines[name].words.text()}\n{panel.lines[name].state.text()}"
+    return f"{panel.lines[name].words.text()}\n{panel.lines[name].state.word}"
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ from pytestqt.qtbot import QtBot
 from soulsgui.gui.clients import invite
 from soulsgui.gui.clients.invite import InviteDialog
 from soulsgui.gui.colours import Tone
+from soulsgui.gui.states import reach_look
 from soulsgui.gui.theme import Theme
 from soulsgui.system import is_private
 from soulsgui.wire.control import InvitationInfo, InvitationList, NewInvitation
@@ -44,10 +45,10 @@ def test_a_name_is_checked_as_it_is_typed() -> None:
 
 
 def test_it_says_from_where_the_server_is_reachable() -> None:
-    closed = invite.reach_look(listed())
+    closed = reach_look(listed())
     assert closed.tone is Tone.WARNING
     assert closed.word == "Reachable from the server's computer alone, at 127.0.0.1:6379"
-    wide = invite.reach_look(listed(lan=True, addresses=[("192.168.1.5", 6379), ("pc", 6379)]))
+    wide = reach_look(listed(lan=True, addresses=[("192.168.1.5", 6379), ("pc", 6379)]))
     assert wide.tone is Tone.GOOD
     assert wide.word.endswith("at 192.168.1.5:6379, pc:6379")
 
@@ -131,4 +132,4 @@ def test_the_network_is_allowed_while_the_server_runs(
     dialog.lan.allow.click()
     qtbot.waitUntil(lambda: not dialog.lan.isVisible())
     assert fake.sent_of("server.set")[-1].params == {"lan": "on"}
-    assert "192.168.1.5" in dialog.reach.text()
+    assert "192.168.1.5" in dialog.reach.word

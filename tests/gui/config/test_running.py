@@ -7,8 +7,8 @@ from PySide6.QtWidgets import QLineEdit
 from pytestqt.qtbot import QtBot
 
 from soulsgui.config.schema import shipped_with
-from soulsgui.gui.config.running import RunningTab, change_words, live_keys
-from soulsgui.gui.settings.spec import specs
+from soulsgui.gui.config.running import RunningTab, live_keys
+from soulsgui.gui.settings.spec import change_words, specs
 from soulsgui.wire.control import ConfigValues, RunStatus, Status
 from soulsgui.wire.messages.live import LiveChange
 from tests.gui.fake_feed import FakeFeed, FakeShell

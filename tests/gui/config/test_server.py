@@ -29,7 +29,7 @@ def test_others_are_let_in_at_once_and_those_to_be_invited_anew_are_named(
     qtbot: QtBot, tab: ServerTab, fake: FakeFeed, shell: FakeShell
 ) -> None:
     assert (tab.port.value(), tab.public.isEnabled(), tab.apply.isEnabled()) == (6379, False, False)
-    assert "the server's computer alone" in tab.reach.text()
+    assert "the server's computer alone" in tab.reach.word
     tab.lan.click()
     tab.public.click()
     tab.port.setValue(6380)
@@ -39,7 +39,7 @@ def test_others_are_let_in_at_once_and_those_to_be_invited_anew_are_named(
     with qtbot.waitSignal(tab.changed):
         tab.apply.click()
     assert fake.sent_of("server.set")[-1].params == {"lan": "on", "public": "on", "port": 6380}
-    qtbot.waitUntil(lambda: "192.168.1.5:6380" in tab.reach.text())
+    qtbot.waitUntil(lambda: "192.168.1.5:6380" in tab.reach.word)
     assert not tab.apply.isEnabled(), "nothing is changed any more"
     assert "gamer-01" in shell.told[-1].detail
     tab.lan.click()
@@ -66,7 +66,7 @@ def test_an_alert_is_sent_to_try_the_webhook_and_without_one_it_says_why_not(
     fake.answers["alerts.test"] = {"place": "ntfy.sh", "status": 200}
     tab.test.click()
     qtbot.waitUntil(lambda: bool(shell.told))
-    assert shell.told[-1].text == "ntfy.sh has taken it (HTTP status 200)."
+    assert shell.told[-1].text == "The test reached ntfy.sh: HTTP status 200."
     fake.connect_as(LOST)
     assert not tab.test.isEnabled()
     assert not tab.apply.isEnabled()

@@ -29,8 +29,8 @@ COLUMNS = (
 )
 
 
-def model_of(*fruits: Fruit, pinned: str = "") -> RecordsModel[Fruit]:
-    model = RecordsModel(COLUMNS, lambda one: one.name, lambda one: one.name == pinned)
+def model_of(*fruits: Fruit) -> RecordsModel[Fruit]:
+    model = RecordsModel(COLUMNS, lambda one: one.name)
     model.replace(fruits)
     return model
 
@@ -53,10 +53,6 @@ def test_rows_come_as_given_until_they_are_sorted_and_those_with_every_word_alon
     assert names(model) == ["pear"]
     model.set_filter("")
     assert len(names(model)) == 3
-    pinned = model_of(PLUM, PEAR, FIG, pinned="plum")
-    for order in (Qt.SortOrder.AscendingOrder, Qt.SortOrder.DescendingOrder):
-        pinned.sort(1, order)
-        assert names(pinned)[0] == "plum", "a pinned one stays on top"
 
 
 def test_of_two_records_alike_the_later_one_counts_and_a_change_keeps_the_row(qapp: QApplication) -> None:

@@ -9,9 +9,9 @@ from soulsgui.gui.runs.models import (
     RunsModel,
     condition_look,
     described,
-    kind_look,
     with_status,
 )
+from soulsgui.gui.states import kind_look
 from soulsgui.wire.control import RunStatus, RunSummary
 from tests.states import checkpoint
 

@@ -13,10 +13,10 @@ from soulsgui.gui.loop import Tasks, close_loop, new_loop
 from soulsgui.gui.models.connection import ConnectionState
 from soulsgui.gui.preferences import Preferences
 from soulsgui.gui.shell.connection import Connector, SleepWatch
-from soulsgui.gui.shell.runner_link import control_path
 from soulsgui.gui.shell.window import MainWindow
 from soulsgui.gui.theme import Theme
 from soulsgui.gui.widgets.message_bar import MessageBar
+from soulsgui.wire.api_client import CONTROL_FILE
 from soulsgui.wire.control import ControlFile
 from tests.faults.waiting import LIMIT_S
 
@@ -48,7 +48,7 @@ def qt_asyncio(qapp: QApplication) -> Iterator[asyncio.AbstractEventLoop]:
 
 
 def control_of(folders: Folders) -> ControlFile:
-    return ControlFile.load(control_path(folders))
+    return ControlFile.load(folders.server / CONTROL_FILE)
 
 
 def write_control(folders: Folders, control: ControlFile) -> None:
@@ -56,7 +56,7 @@ def write_control(folders: Folders, control: ControlFile) -> None:
     folders.server.mkdir(parents=True, exist_ok=True)
     fresh = folders.server / "fresh"
     fresh.write_text(control.to_json())
-    fresh.replace(control_path(folders))
+    fresh.replace(folders.server / CONTROL_FILE)
 
 
 def until(qapp: QApplication, done: Callable[[], object], what: str, limit_s: float = LIMIT_S) -> None:

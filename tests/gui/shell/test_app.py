@@ -18,7 +18,7 @@ from soulsgui.cli.main import run
 from soulsgui.cli.parser import parse
 from soulsgui.cli.roles import without_screen
 from soulsgui.gui.app import UncaughtErrors, WindowLog, status_command
-from soulsgui.gui.shell.runner_link import control_path
+from soulsgui.wire.api_client import CONTROL_FILE
 from tests.end_to_end.server import RunningServer, command_line, processes_below, soulsgui, wait_for
 from tests.faults.waiting import LIMIT_S
 from tests.gui.shell.conftest import folders_below
@@ -36,7 +36,7 @@ def windows(tmp_path: Path) -> Iterator[list[Window]]:
     for window in opened:
         window.kill()
         window.wait(LIMIT_S)
-    if control_path(folders_below(tmp_path)).exists():
+    if (folders_below(tmp_path).server / CONTROL_FILE).exists():
         soulsgui("shutdown", folder=tmp_path)
 
 

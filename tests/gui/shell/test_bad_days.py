@@ -26,10 +26,10 @@ from soulsgui.gui.config.page import ConfigPage
 from soulsgui.gui.models.connection import ConnectionState
 from soulsgui.gui.shell import connection, runner_link
 from soulsgui.gui.shell.connection import SleepWatch
-from soulsgui.gui.shell.runner_link import control_path
 from soulsgui.gui.shell.update import UpdateDialog
 from soulsgui.gui.widgets.command_button import Stage
 from soulsgui.wire.access import Address
+from soulsgui.wire.api_client import CONTROL_FILE
 from tests.end_to_end.server import RunningServer, processes_below, soulsgui, wait_for
 from tests.faults.proxy import Proxy
 from tests.faults.small_disk import fill, small_disk
@@ -78,7 +78,7 @@ def save_until(opened: OpenedWindow, page: ConfigPage, done: Callable[[], object
 def own_server(folders: Folders, tmp_path: Path) -> Iterator[Folders]:
     """Folders of a server that a window starts; it is ended with the test."""
     yield folders
-    if control_path(folders).exists():
+    if (folders.server / CONTROL_FILE).exists():
         soulsgui("shutdown", folder=tmp_path)
     wait_for(lambda: not processes_below(tmp_path), "nothing is left running")
 

@@ -24,10 +24,10 @@ from soulsgui.gui.loop import Tasks
 from soulsgui.gui.models.connection import Connection, ConnectionState
 from soulsgui.gui.shell import connection as connecting
 from soulsgui.gui.shell.connection import Connector, SleepWatch
-from soulsgui.gui.shell.runner_link import RunnerLink, RunnerPlace, StartedRunner, control_path, read_control
+from soulsgui.gui.shell.runner_link import RunnerLink, RunnerPlace, StartedRunner, read_control
 from soulsgui.system import free_port, process_identity
 from soulsgui.wire.access import Address
-from soulsgui.wire.api_client import CommandFailedError
+from soulsgui.wire.api_client import CONTROL_FILE, CommandFailedError
 from soulsgui.wire.control import ApiError, ControlFile, Job, LogChange
 from tests.end_to_end.server import RunningServer, soulsgui
 from tests.faults.proxy import Proxy
@@ -75,7 +75,7 @@ def link(qapp: QApplication, qt_loop: asyncio.AbstractEventLoop) -> Iterator[Ope
 def own_runner(folders: Folders, tmp_path: Path) -> Iterator[Folders]:
     """Folders of a runner that the test starts; it is ended with everything below it."""
     yield folders
-    if control_path(folders).exists():
+    if (folders.server / CONTROL_FILE).exists():
         soulsgui("shutdown", folder=tmp_path)
 
 
@@ -139,7 +139,7 @@ def test_a_runner_is_started_taken_over_and_ended(qtbot: QtBot, own_runner: Fold
 
     made.feed.call("server.shutdown")
     made.until(S.SHUT_DOWN)
-    assert not control_path(own_runner).exists()
+    assert not (own_runner.server / CONTROL_FILE).exists()
 
 
 def test_a_runner_that_is_started_later_is_found(link: OpenLink, folders: Folders, tmp_path: Path) -> None:
@@ -200,7 +200,7 @@ def test_a_runner_that_appears_while_it_is_looked_for_is_found(
         found = read_control(at)
         if not looked:
             # Nobody watches the folder yet.
-            control_path(folders).write_bytes(control_path(place).read_bytes())
+            (folders.server / CONTROL_FILE).write_bytes((place.server / CONTROL_FILE).read_bytes())
         looked.append(at)
         return found
 

@@ -700,7 +700,7 @@ def test_settings_take_effect_at_once_and_last_as_does_the_size(
     qtbot.waitUntil(lambda: window.findChild(SettingsDialog) is not None)
     dialog = part_of(window, SettingsDialog)
     size = qapp.font().pointSizeF()
-    with qtbot.waitSignal(window.theme_changed):
+    with qtbot.waitSignal(both_themes.changed):
         dialog.theme.setCurrentIndex(dialog.theme.findData(ThemeChoice.DARK))
     dialog.font_size.setCurrentIndex(dialog.font_size.findData(150))
     dialog.closing.setCurrentIndex(dialog.closing.findData(AtClosing.KEEP))

@@ -10,7 +10,7 @@ from pytestqt.qtbot import QtBot
 from soulsgui.config.paths import Folders, RunFolder
 from soulsgui.gui.clients.invite import InviteDialog
 from soulsgui.gui.config.new_run import NewRunDialog
-from soulsgui.gui.shell.runner_link import control_path
+from soulsgui.wire.api_client import CONTROL_FILE
 from soulsgui.wire.invitation import Invitation
 from tests.end_to_end.server import UNHURRIED, RunningServer, processes_below, wait_for
 from tests.gui.reading import part_of
@@ -82,10 +82,10 @@ def test_the_server_is_opened_to_the_network_and_then_invites_with_its_addresses
     opened.window.open_invite()
     dialog = part_of(opened.window, InviteDialog)
     opened.until(
-        lambda: "the server's computer alone" in dialog.reach.text(), "it says from where it is reached"
+        lambda: "the server's computer alone" in dialog.reach.word, "it says from where it is reached"
     )
     dialog.lan.allow.click()
-    opened.until(lambda: "private network" in dialog.reach.text(), "the dialog has noticed")
+    opened.until(lambda: "private network" in dialog.reach.word, "the dialog has noticed")
     assert feed.hello == first, "the server goes on"
     assert not dialog.lan.isVisible()
     opened.until(dialog.invite.isEnabled, "one can be invited")
@@ -94,5 +94,5 @@ def test_the_server_is_opened_to_the_network_and_then_invites_with_its_addresses
     assert not Invitation.parse(dialog.link.text()).for_this_machine_only
     dialog.reject()
     feed.call("server.shutdown")
-    opened.until(lambda: not control_path(folders).exists(), "it ends")
+    opened.until(lambda: not (folders.server / CONTROL_FILE).exists(), "it ends")
     wait_for(lambda: not processes_below(tmp_path), "nothing is left running")
