@@ -80,7 +80,7 @@ def test_a_payload_may_be_of_any_length() -> None:
         [b"MAXLEN", b"~", b"200", b"*"],
         [b"nomkstream", b"%d-%d" % (1000 * time.time() + 3_600_000, 2**64 - 1)],
     ],
-    ids=repr,
+    ids=["server", "first", "exact", "about", "ahead"],
 )
 def test_entries_may_have_any_id_that_a_clock_tells(words: list[bytes]) -> None:
     data = packed(b"XADD", b"key", *words, b"c", b"x")
