@@ -333,7 +333,7 @@ def test_a_best_model_is_saved_later_and_a_stop_says_it_can_not(redis_address: A
 
 def test_the_history_keeps_checkpoints_of_all_its_length(managed: _Managed) -> None:
     settings = CheckpointSettings(history_updates=2, history_kept=3)
-    managed.manager._history = History(managed.run.history, settings)
+    managed.manager._history = History(managed.run, settings)
     for updates in range(5, 20):
         managed.node.agent.updates = updates
         managed.look()
