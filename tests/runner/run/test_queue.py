@@ -9,6 +9,7 @@ import psutil
 import pytest
 from pydantic import ValidationError
 
+from soulsgui.config.layers import as_settings
 from soulsgui.config.paths import Folders
 from soulsgui.config.schema import Settings
 from soulsgui.errors import EnvironmentCheckError, UsageError
@@ -87,9 +88,9 @@ def test_a_queue_is_bounded_and_its_seeds_are(queue: RunQueue) -> None:
 
 def test_a_queue_takes_no_more_than_can_be_read_again(queue: RunQueue, tmp_path: Path) -> None:
     put(queue, "a")
-    large = RunStartParams(seeds=5, overrides={"env.kwargs": {"text": "n" * 3_900_000}})
+    large = as_settings({"env.kwargs": {"text": "n" * 3_900_000}})
     with pytest.raises(Refused, match="at most"):
-        queue.add(queue.entries_for(large, Settings(), None, 0.0))
+        queue.add(queue.entries_for(RunStartParams(seeds=5), large, None, 0.0))
     assert names(queue) == names(RunQueue(tmp_path / "queue.json")) == ["a"]
 
 
