@@ -73,7 +73,8 @@ class PresetBox(QComboBox):
         self._completer.setFilterMode(Qt.MatchFlag.MatchContains)
         self._completer.setCaseSensitivity(Qt.CaseSensitivity.CaseInsensitive)
         self.setCompleter(self._completer)
-        self._completer.popup().setObjectName("presetsFound")
+        if popup := self._completer.popup():
+            popup.setObjectName("presetsFound")
         self._line = self.findChildren(QLineEdit)[0]
         self._line.editingFinished.connect(self._choose_typed)
         self.currentIndexChanged.connect(lambda _: self._line.home(False))
