@@ -192,7 +192,7 @@ _ARGUMENTS = {
     "-n": option("LINES", "how many lines; default: 50", type=int, default=50),
     "checkpoint": word(
         "CHECKPOINT",
-        "its folder; or a run (id, its beginning, or name), RUN/CHECKPOINT, RUN/best; of the newest run "
+        "its folder; or a run (id, its beginning, or name), RUN/CHECKPOINT, RUN/best; of the latest run "
         "best, newest, or what `checkpoints list` shows; default: newest",
         "newest",
     ),
