@@ -114,8 +114,9 @@ async def _join(runner: "ClientRunner", params: control.JoinParams) -> control.J
     if params.always is not None:
         await asyncio.to_thread(runner.saved.agree, invitation, params.digest, params.always)
     runner.player.kept.end()
-    plays = situation(runner.status()) in (Situation.PLAYING, Situation.BETWEEN_ROUNDS)
-    if not plays or invitation != runner.invitation:
+    # One that has only just begun is left alone too.
+    plays = (Situation.PLAYING, Situation.BETWEEN_ROUNDS, Situation.CONNECTING)
+    if situation(runner.status()) not in plays or invitation != runner.invitation:
         await runner.play_for(invitation, begin=True)
     return control.JoinedServer(server_id=invitation.server_id)
 
