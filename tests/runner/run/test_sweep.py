@@ -17,6 +17,7 @@ from soulsgui.errors import SoulsGuiError, UsageError
 from soulsgui.runner.app import Runner
 from soulsgui.runner.refusal import Refused
 from soulsgui.runner.run import sweep
+from soulsgui.runner.run.queue import RunQueue
 from soulsgui.runner.run.search_space import Dimension
 from soulsgui.runner.run.study import Study, names
 from soulsgui.wire.control import SweepStartParams
@@ -259,6 +260,21 @@ async def test_a_sweep_makes_its_trials_one_after_another_and_gives_up_what_dive
     given_up = [one.what for one in runner.events.since(0) if "given up" in one.what]
     assert given_up == ["Run trial 1 is given up: it diverged"]
     assert (await call(runner, "experiments.list"))["experiments"] == [], "trials do not differ in their seed"
+
+
+async def test_a_trial_waits_for_room_in_the_queue(runner: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sweep, "_ROOM_AGAIN_S", 0.05)
+    monkeypatch.setattr("soulsgui.runner.run.queue._MOST", 0)
+    queue, tries = runner.run_manager.queue, list[int]()
+    monkeypatch.setattr(queue, "add", lambda entries: [tries.append(1), RunQueue.add(queue, entries)])
+    await call(runner, "run.start", name="before")
+    await call(runner, "sweep.start", space=SPACE, overrides=SHORT)
+    await until(lambda: len(tries) > sweep._GIVEN_UP_AFTER)
+    monkeypatch.setattr("soulsgui.runner.run.queue._MOST", 1)
+    await until(lambda: [one.name for one in runner.status().queue] == ["trial 0"])
+    assert [one["state"] for one in (await call(runner, "sweep.status"))["trials"]] == ["running"]
+    told = [one.cause for one in runner.events.since(0) if "waits for room in the queue" in one.what]
+    assert told == ["The queue holds 0 runs at most."]
 
 
 async def test_a_sweep_is_stopped_with_its_run(runner: Runner) -> None:
