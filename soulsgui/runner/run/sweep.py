@@ -71,7 +71,7 @@ class Sweeps:
         """Begin a sweep; its first trial begins with the next turn."""
         refuse_without_torch()
         studies = _studies()
-        async with self._working, self._full_disk_told():
+        async with self._working, self._disk_told():
             if self.goes_on:
                 raise Refused(ErrorCode.NOT_NOW, "A sweep goes on.", "Stop it first: soulsgui sweep stop")
             asked = RunStartParams(preset=params.preset, overrides=params.overrides)
@@ -98,7 +98,7 @@ class Sweeps:
 
     async def stop(self) -> SweepStatus:
         """End the sweep that goes on, and the run of its trial."""
-        async with self._working, self._full_disk_told():
+        async with self._working, self._disk_told():
             if self._study is None and not self.goes_on:
                 raise Refused(ErrorCode.NOT_NOW, "No sweep goes on.", "Begin one: soulsgui sweep start")
             study = None
@@ -175,14 +175,14 @@ class Sweeps:
         self._tell("error", "The sweep can't be gone on with", str(error) or type(error).__name__)
 
     @asynccontextmanager
-    async def _full_disk_told(self) -> AsyncIterator[None]:
-        """Let an error of Optuna that comes of a full disk say so."""
+    async def _disk_told(self) -> AsyncIterator[None]:
+        """Let an error of Optuna that comes of the disk, or of rights there, say so."""
         try:
             yield
         except Exception as error:
-            if isinstance(error, OSError) or not _of_full_disk(error):
+            if isinstance(error, OSError) or not (number := _errno_of(error)):
                 raise
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self._path)) from error
+            raise OSError(number, os.strerror(number), str(self._path)) from error
 
     async def _look_after(self, study: "Study", trial: "Trial") -> None:
         manager = self._manager
@@ -278,15 +278,26 @@ _ENDS: dict[SweepState, str] = {
 }
 
 
-def _of_full_disk(error: BaseException | None) -> bool:
-    """Whether the file system, or SQLite below Optuna, has said that the disk is full."""
+_OF_SQLITE = {
+    sqlite3.SQLITE_FULL: errno.ENOSPC,
+    sqlite3.SQLITE_READONLY: errno.EACCES,
+    sqlite3.SQLITE_CANTOPEN: errno.EACCES,
+}
+
+
+def _errno_of(error: BaseException | None) -> int:
+    """Return what the file system, or SQLite below Optuna, has said of the disk; 0 for nothing."""
     while error is not None:
         if isinstance(error, OSError) and no_room(error):
-            return True
-        if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL:
-            return True
+            return errno.ENOSPC
+        if found := _OF_SQLITE.get(getattr(error, "sqlite_errorcode", 0) & 0xFF):
+            return found
         error = error.__cause__
-    return False
+    return 0
+
+
+def _of_full_disk(error: BaseException) -> bool:
+    return _errno_of(error) == errno.ENOSPC
 
 
 def _studies() -> ModuleType:

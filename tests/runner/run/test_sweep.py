@@ -219,6 +219,13 @@ async def test_a_sweep_that_finds_no_room_says_so(runner: Runner, tmp_path: Path
         await call(runner, "sweep.stop")
 
 
+async def test_a_file_of_sweeps_that_may_not_be_made_is_told_as_other_files_are(runner: Runner) -> None:
+    (runner.folders.data / "sweeps.sqlite3").symlink_to(runner.folders.data / "nowhere" / "sweeps")
+    with pytest.raises(OSError, match="Permission denied"):
+        await call(runner, "sweep.start", space=SPACE, overrides=SHORT)
+    assert not runner.sweeps.goes_on
+
+
 def test_no_score_is_less_than_zero_but_one_below_it(tmp_path: Path) -> None:
     study = study_of(tmp_path / "sweeps")
     for score in (-1.0, 0.0, -2.0):
