@@ -2,10 +2,12 @@
 
 import asyncio
 import os
+import shutil
 import sys
 import time
 from contextlib import nullcontext
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from soulsgui.cli.output import agrees, answer, check_target, folders_of, say, show_progress
@@ -16,8 +18,9 @@ from soulsgui.config.parsing import parse_assignments
 from soulsgui.config.paths import RunFolder
 from soulsgui.config.schema import Settings
 from soulsgui.environments.spaces import report_lines
-from soulsgui.errors import CheckpointError, ProcessFault, UsageError
+from soulsgui.errors import ProcessFault, UsageError
 from soulsgui.runner.run.agreed import AgreedRuns, RunNotAgreedError
+from soulsgui.runner.run.checkpoints import copy_whole
 from soulsgui.runner.run.evaluations import settings_to_play
 from soulsgui.runner.run.library import Library, find_checkpoint
 from soulsgui.runner.run.scores import keep_evaluation
@@ -26,7 +29,7 @@ from soulsgui.runner.status_text import count_words
 from soulsgui.system import kill_descendants
 from soulsgui.wire.api_client import CommandFailedError
 from soulsgui.wire.control import Evaluated, Job
-from soulsgui.wire.manifest import Manifest, read_manifest
+from soulsgui.wire.manifest import CONFIG, Manifest
 from soulsgui.wire.messages.server_config import algorithm_name
 
 _MOST_EPISODES = 1_000_000
@@ -48,23 +51,28 @@ def evaluate(arguments: Arguments) -> int:
         check_video(target.name)
         check_target(target, "--video")
     path = find_checkpoint(Library(folders_of(arguments).runs), arguments.checkpoint)
-    try:
-        info = read_manifest(path)
-    except CheckpointError as error:
-        raise CheckpointError(f"{path} can't be used: {error.message}.", error.remedy) from error
     agreed = AgreedRuns(folders_of(arguments))
-    settings = _agreed_settings(agreed, path, info, arguments)
-    # Late: what is wrong with the command line is said before Gymnasium is imported.
-    from soulsgui.modes.evaluate import Asked, evaluate_checkpoint
+    with TemporaryDirectory(prefix="soulsgui-", ignore_cleanup_errors=True) as folder:
+        # Whoever trains may put another one into its place meanwhile.
+        aside = Path(folder, path.name)
+        info = copy_whole(path, aside, memory=False)
+        settings = _agreed_settings(agreed, path, aside, info, arguments)
+        # Late: what is wrong with the command line is said before Gymnasium is imported.
+        from soulsgui.modes.evaluate import Asked, evaluate_checkpoint
 
-    with nullcontext() if target is None else video(target) as film:
-        try:
-            show = None if film is None else lambda frame: film.add(frame())
-            greedy = not arguments.stochastic
-            asked = Asked(arguments.episodes, arguments.seed, greedy, _Progress(), show)
-            found, report = evaluate_checkpoint(path, info, settings, asked, _end_hanging)
-        finally:
-            show_progress("")
+        def end_hanging(fault: ProcessFault) -> None:
+            shutil.rmtree(folder, ignore_errors=True)
+            _end_hanging(fault)
+
+        with nullcontext() if target is None else video(target) as film:
+            try:
+                show = None if film is None else lambda frame: film.add(frame())
+                greedy = not arguments.stochastic
+                asked = Asked(arguments.episodes, arguments.seed, greedy, _Progress(), show)
+                found, report = evaluate_checkpoint(aside, info, settings, asked, end_hanging)
+            finally:
+                show_progress("")
+    report["checkpoint"] = str(path)
     notes = [found.cut_words]
     if not arguments.assignments:
         _keep(folders_of(arguments).runs.resolve(), path.resolve(), report)
@@ -103,9 +111,12 @@ class _Progress:
             show_progress(f"{count_words(episodes, 'episode')} have ended, {count_words(steps, 'step')} made")
 
 
-def _agreed_settings(agreed: AgreedRuns, path: Path, info: Manifest, arguments: Arguments) -> Settings:
+def _agreed_settings(
+    agreed: AgreedRuns, path: Path, aside: Path, info: Manifest, arguments: Arguments
+) -> Settings:
     """Return the settings to play with, once somebody has agreed to what they have executed."""
-    settings, asks = settings_to_play(agreed, path, info, parse_assignments(arguments.assignments))
+    changes = parse_assignments(arguments.assignments)
+    settings, asks = settings_to_play(agreed, aside if CONFIG in info.files else path, info, changes)
     if asks is not None and not arguments.trust:
         error = RunNotAgreedError(f"The checkpoint {path}", asks)
         if arguments.as_json or not agrees(error):

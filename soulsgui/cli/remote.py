@@ -527,7 +527,7 @@ _SAID: dict[str, str | Callable[[Arguments, dict[str, Any]], str]] = {
     "clients.rename": lambda asked, _: f"{asked.client} is called {asked.name or asked.client}",
     "clients.forget": "{client} is forgotten",
     "clients.log": _tell_log,
-    "alerts.test": "{place} has taken it (HTTP status {status})",
+    "alerts.test": "The test reached {place}: HTTP status {status}.",
     "clients.release": "{client} is released",
     "clients.purge": lambda asked, told: (
         f"{told['transitions']:,} transitions of {asked.client} left the replay memory"

@@ -17,10 +17,10 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from multiprocessing.connection import Connection
 from multiprocessing.context import SpawnProcess
 from multiprocessing.reduction import ForkingPickler
-from operator import methodcaller
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import TracebackType
@@ -354,7 +354,7 @@ def _watch_beats(server: LocalServer, ended: threading.Event) -> None:
             pids = server.processes.pids()
             if not pids:
                 continue
-            told = link.run(methodcaller("mget", [keys.beat(name) for name in pids]))
+            told = link.run(partial(_read_all, [keys.beat(name) for name in pids]))
             now = time.monotonic()
             if now - looked_at > LATE_S:  # the server was away, or this computer slept: nobody could be heard
                 seen.clear()
@@ -368,6 +368,11 @@ def _watch_beats(server: LocalServer, ended: threading.Event) -> None:
                 seen[name] = sign, since
                 if now - since > LOST_S:
                     server.processes.end_hanging(name, pid)
+
+
+def _read_all(beats: list[str], server: redis.Redis) -> Any:
+    server.setrange(beats[0], 0, "")  # changes nothing; while a full server refuses beats, it does this, too
+    return server.mget(beats)
 
 
 def start_server(processes: LocalProcesses, folder: Path) -> Address:

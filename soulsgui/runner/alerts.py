@@ -29,8 +29,8 @@ _PRIORITY = {"info": "default", "warning": "high", "error": "urgent"}
 class Alerts:
     """Sends what `alerts.on` names, one after the other; whatever the other side does, nobody waits."""
 
-    def __init__(self, settings: AlertSettings, events: EventLog) -> None:
-        self.settings, self._events = settings, events  # the settings may be replaced at any time
+    def __init__(self, settings: AlertSettings) -> None:
+        self.settings = settings  # they may be replaced at any time
         self._waiting: asyncio.Queue[Event] = asyncio.Queue(_MOST_WAITING)
         self._sent: deque[float] = deque()
         self._last: dict[str, float] = {}
@@ -110,14 +110,14 @@ class Alerts:
                 "Write its address down: soulsgui config set alerts.webhook=URL",
             )
 
-    def look(self, run: RunStatus, now: float) -> None:
+    def look(self, run: RunStatus, now: float, events: EventLog) -> None:
         """Tell that a run makes no progress, and when it goes on."""
         at_work = run.state in ("running", "waiting") and not run.wished_pause
         place = run.id, run.env_steps, run.updates
         if not at_work or self._moved is None or self._moved[0] != place:
             self._moved = (place, now) if at_work else None
             if self._stuck and at_work:
-                self._events.add("info", f"Run {run.id} goes on", run_id=run.id)
+                events.add("info", f"Run {run.id} goes on", run_id=run.id)
             self._stuck = False
             return
         minutes = self.settings.no_progress_minutes
@@ -125,7 +125,7 @@ class Alerts:
             self._stuck = True
             what = f"Run {run.id} makes no progress: nothing was learned for {minutes:g} minutes."
             remedy = "See who plays: soulsgui status"
-            self._events.add("warning", what, run.detail, remedy, run_id=run.id, topic="no_progress")
+            events.add("warning", what, run.detail, remedy, run_id=run.id, topic="no_progress")
 
 
 def _request(kind: str, event: Event, more: str) -> dict[str, Any]:

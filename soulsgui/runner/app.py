@@ -88,6 +88,7 @@ class Runner(BaseRunner):
         self.base = base
         self.library = Library(folders.runs)
         self.bin = Bin(folders.trash, self.library)
+        self.alerts = Alerts(settings.alerts)
         self.reaching = asyncio.Lock()  # held by who changes where other computers come in
         self._probe = probe
         self._clients_due = 0.0
@@ -107,7 +108,6 @@ class Runner(BaseRunner):
         try:
             self._take_folder("A runner", _REMEDY)
             await asyncio.to_thread(self.bin.clear)
-            self.alerts = Alerts(self.settings.alerts, self.events)
             self._keep_doing(self.alerts.send_waiting, "alerts")
             self._keep_doing(self._read_alerts, "settings of alerts", _ALERTS_EVERY_S)
             invitations = self._invitations()
@@ -418,7 +418,7 @@ class Runner(BaseRunner):
         if (session := self.run_manager.session) is not None:
             session.take_rows(turn.rows)
         self.run_manager.turn(now, time.time())
-        self.alerts.look(self.run_manager.record, now)
+        self.alerts.look(self.run_manager.record, now, self.events)
         if turn.clients is not None:
             self._tell_of_cut_off()
             self._tell_of_lost(now)
@@ -516,11 +516,10 @@ class Runner(BaseRunner):
 
     def _noted(self, event: Event) -> None:
         super()._noted(event)
-        if hasattr(self, "alerts"):
-            self.alerts.take(event)
+        self.alerts.take(event)
 
     def _run_of(self, service: str) -> str:
-        run = self.run_manager.run if hasattr(self, "run_manager") else None
+        run = self.run_manager.run
         return run.run_id if run is not None else ""
 
     @property

@@ -16,6 +16,7 @@ from soulsgui.config.layers import combine, defaults_layer
 from soulsgui.config.parsing import Layer
 from soulsgui.config.paths import RunFolder
 from soulsgui.environments.spaces import SpacesSpec
+from soulsgui.modes import evaluate as evaluating
 from soulsgui.policies.numpy_mlp import MLPPolicySpec
 from soulsgui.runner.run.library import Library
 from soulsgui.runner.run.record import RunRecord
@@ -111,6 +112,24 @@ def test_the_newest_one_is_meant_and_told_in_words(made: RunFolder, capsys: Capt
     for words, length in (([], 3), (["--set", shorter], 2)):
         assert evaluate(made, "--episodes", "2", "--json", *words) == 0
         assert json.loads(capsys.readouterr().out)["lengths"] == [length, length]
+
+
+def test_what_takes_the_place_of_a_checkpoint_meanwhile_is_not_played(
+    made: RunFolder, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_checkpoint(made.checkpoint, balancing(4000))
+    play, folders = evaluating.evaluate_checkpoint, list[Path]()
+
+    def replaced(path: Path, *others: Any) -> Any:
+        write_checkpoint(made.checkpoint, balancing(5000, policy={"kind": "dream"}))
+        folders.append(path)
+        return play(path, *others)
+
+    monkeypatch.setattr(evaluating, "evaluate_checkpoint", replaced)
+    assert evaluate(made, "--episodes", "1", "--json") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["checkpoint"], found["model_id"]) == (str(made.checkpoint), 400)
+    assert [one.exists() for one in folders] == [False], "nothing of it is left"
 
 
 def test_an_evaluation_is_filmed(made: RunFolder, capsys: Capture, tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import psutil
 import pytest
@@ -17,11 +18,15 @@ import redis
 from soulsgui.config.paths import Folders
 from soulsgui.errors import ServiceError, UsageError
 from soulsgui.modes import local
-from soulsgui.modes.local import REDIS, LocalProcesses, start_server
+from soulsgui.modes.local import REDIS, LocalProcesses, LocalServer, start_server
 from soulsgui.sampling import InitGuard
 from soulsgui.wire.connection import AWAY, Address, connect
+from soulsgui.wire.keys import Keys
+from soulsgui.wire.messages.base import Instance
+from soulsgui.wire.messages.heartbeat import Heartbeat
 from tests.faults.waiting import until
 from tests.modes.children import Unreadable, fail, hold, note_and_wait
+from tests.servers import running_server
 
 
 @pytest.fixture
@@ -250,3 +255,25 @@ def test_a_server_is_not_waited_for_when_the_program_is_asked_to_stop(
     stop.set()
     with pytest.raises(SystemExit):
         start_server(processes, tmp_path)
+
+
+@pytest.mark.processes
+@pytest.mark.allow_warnings
+def test_nobody_is_ended_whose_beats_the_server_has_no_room_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    for name, seconds in (("LOST_S", 0.3), ("LATE_S", 0.2), ("_LOOK_AT_BEATS_EVERY_S", 0.05)):
+        monkeypatch.setattr(local, name, seconds)
+    hanging = threading.Event()
+    processes = Mock(pids=lambda: {"actor-0": 1}, end_hanging=lambda *_: hanging.set())
+    beat = Heartbeat(client="actor-0", instance=Instance(pid=1), counter=1)
+    with running_server(tmp_path) as address:
+        connection = connect(address)
+        connection.set(Keys(address.prefix).beat("actor-0"), beat.to_json())
+        connection.config_set("maxmemory", 1)
+        with local._watched(LocalServer(tmp_path, processes, address)):
+            until(lambda: "beats: the server refuses" in caplog.text or hanging.is_set(), "a look")
+            assert not hanging.wait(1.0)
+            connection.config_set("maxmemory", 0)
+            until(hanging.is_set, "the end of one that says no more, though there is room")
+        connection.close()

@@ -56,10 +56,8 @@ def _event(what: str = "@everyone `x` <b>&", **fields: Any) -> Event:
 
 
 @pytest.mark.parametrize("kind", ["generic", "ntfy", "discord", "slack"])
-async def test_each_kind_gets_text_that_is_no_markup_and_calls_nobody(
-    hook: Hook, log: EventLog, kind: Any
-) -> None:
-    await Alerts(AlertSettings(webhook=hook.url, format=kind), log).send(_event(cause="why", remedy="do"))
+async def test_each_kind_gets_text_that_is_no_markup_and_calls_nobody(hook: Hook, kind: Any) -> None:
+    await Alerts(AlertSettings(webhook=hook.url, format=kind)).send(_event(cause="why", remedy="do"))
     headers, body = await hook.came.get()
     text = "@everyone `x` <b>&\nwhy\ndo\nrun r"
     if kind == "ntfy":
@@ -77,8 +75,8 @@ async def test_each_kind_gets_text_that_is_no_markup_and_calls_nobody(
         assert "&lt;b&gt;&amp;" in told["text"]
 
 
-async def test_only_what_is_wanted_is_sent_once_and_not_too_often(hook: Hook, log: EventLog) -> None:
-    alerts = Alerts(AlertSettings(webhook=hook.url, on=["divergence"], per_hour=2), log)
+async def test_only_what_is_wanted_is_sent_once_and_not_too_often(hook: Hook) -> None:
+    alerts = Alerts(AlertSettings(webhook=hook.url, on=["divergence"], per_hour=2))
     sending = asyncio.create_task(alerts.send_waiting())
     for what in ("a", "a", "b", "c", "d"):
         alerts.take(_event(what))
@@ -90,8 +88,8 @@ async def test_only_what_is_wanted_is_sent_once_and_not_too_often(hook: Hook, lo
     assert hook.came.empty()
 
 
-async def test_how_many_were_left_out_is_told_until_an_alert_is_taken(hook: Hook, log: EventLog) -> None:
-    alerts = Alerts(AlertSettings(webhook=hook.url, on=["divergence"], per_hour=1), log)
+async def test_how_many_were_left_out_is_told_until_an_alert_is_taken(hook: Hook) -> None:
+    alerts = Alerts(AlertSettings(webhook=hook.url, on=["divergence"], per_hour=1))
     alerts.take(_event("a"))
     alerts.take(_event("b"))
     found = []
@@ -102,15 +100,13 @@ async def test_how_many_were_left_out_is_told_until_an_alert_is_taken(hook: Hook
     assert found == [True, True, False]
 
 
-async def test_what_fails_is_told_without_the_address(
-    hook: Hook, log: EventLog, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_what_fails_is_told_without_the_address(hook: Hook, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     told = []
     for url, status in ((hook.url, 404), (hook.url, 302), (f"http://127.0.0.1:1/{_SECRET}", 0)):
         hook.status = status
         with pytest.raises(Refused) as caught:
-            await Alerts(AlertSettings(webhook=url), log).send(_event())
+            await Alerts(AlertSettings(webhook=url)).send(_event())
         told.append(f"{caught.value}{caught.value.__cause__}{caught.value.remedy}")
     assert "answered 404" in told[0]
     assert "answered 302" in told[1]
@@ -120,13 +116,13 @@ async def test_what_fails_is_told_without_the_address(
 
 
 def test_a_run_that_stands_still_is_told_once(log: EventLog) -> None:
-    alerts = Alerts(AlertSettings(no_progress_minutes=1), log)
+    alerts = Alerts(AlertSettings(no_progress_minutes=1))
     run = RunStatus(id="r", state="running", env_steps=5)
     for now in (0.0, 59.0, 61.0, 200.0):
-        alerts.look(run, now)
+        alerts.look(run, now, log)
     assert [event.topic for event in log.since(0)] == ["no_progress"]
-    alerts.look(run.model_copy(update={"env_steps": 6}), 201.0)
-    alerts.look(run.model_copy(update={"env_steps": 6, "state": "paused"}), 500.0)
+    alerts.look(run.model_copy(update={"env_steps": 6}), 201.0, log)
+    alerts.look(run.model_copy(update={"env_steps": 6, "state": "paused"}), 500.0, log)
     assert [event.topic for event in log.since(1)] == [""]
 
 

@@ -21,6 +21,7 @@ from soulsgui.runner.api import client_commands
 from soulsgui.runner.app import Runner
 from soulsgui.runner.refusal import Refused
 from soulsgui.runner.run import manager
+from soulsgui.runner.run.library import Library
 from soulsgui.runner.run.services import RunServices
 from soulsgui.runner.run.start import Told
 from soulsgui.runner.server import disk_guard
@@ -244,6 +245,35 @@ async def test_a_slow_check_is_told_of_while_it_goes_on_with_its_end_and_can_be_
         assert [str(answer) for answer in answers] == ["The run was stopped before it had begun."] * 3
         assert list(service_states(runner)) == ["redis"]
         assert list(folders.runs.iterdir()) == []
+
+
+async def test_nobody_waits_while_all_runs_are_looked_through(
+    runner: Runner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = await begun(runner, name="first")
+    looked, folders = list[threading.Thread](), Library.folders
+
+    def noted(library: Library) -> list[RunFolder]:
+        looked.append(threading.current_thread())
+        return folders(library)
+
+    monkeypatch.setattr(Library, "folders", noted)
+    second = await call(runner, "run.start", if_active="stop")
+    await call(runner, "run.resume", run="first", if_active="stop")
+    await call(runner, "run.stop")
+    await call(runner, "run.resume")
+    assert runner.run_manager.run == first
+    await call(runner, "run.start", if_active="queue")
+    await call(runner, "run.stop")
+    await until(lambda: runner.run_manager.active is not None)
+    await call(runner, "run.stop")
+    await call(runner, "runs.trash", run=runner.run_manager.record.id)
+    assert looked
+    assert threading.main_thread() not in looked
+    looked.clear()
+    assert runner.status().allowed["run.resume"] == ""
+    await call(runner, "runs.show", run=second["run_id"])
+    assert looked == [], "what is known by its id is found without a look at the others"
 
 
 async def test_of_two_that_replace_a_run_at_once_one_is_refused_and_leaves_nothing(runner: Runner) -> None:

@@ -97,7 +97,7 @@ async def _trash_run(runner: "Runner", params: control.WholeRunParams) -> contro
         if runner.run_manager.run == run:
             raise Refused(ErrorCode.NOT_NOW, f"Run {run.run_id} goes on.", "Stop it first: soulsgui run stop")
         runner.bin.throw_run(run)  # in no thread: nobody goes on with it meanwhile
-    runner.run_manager.forget(run)
+    await runner.run_manager.forget(run)
     return told
 
 

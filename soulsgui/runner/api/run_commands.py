@@ -14,6 +14,7 @@ from soulsgui.runner.refusal import Refused, no_run
 from soulsgui.runner.run.agreed import AgreedRuns
 from soulsgui.runner.run.experiments import compare, experiments, find
 from soulsgui.runner.run.history import log_lines, log_paths, refuse_unknown
+from soulsgui.runner.run.library import LATEST
 from soulsgui.runner.run.start import refuse_without_torch, resumption
 from soulsgui.runner.server.bus import ANSWER_LIMIT_S
 from soulsgui.runner.server.redis_server import REDIS
@@ -170,7 +171,9 @@ def _check_resume(runner: "Runner", params: control.RunResumeParams) -> None:
     refuse_without_torch()
     check_redis(runner)
     runner.run_manager.check_room(params.if_active)
-    resumption(runner.library, AgreedRuns(runner.folders), params)
+    if params.run == LATEST:  # that one is known, and asked about at every status; others are found later
+        known = params.model_copy(update={"run": runner.run_manager.record.id or LATEST})
+        resumption(runner.library, AgreedRuns(runner.folders), known)
 
 
 def _check_service(runner: "Runner", params: control.ServiceParams) -> None:

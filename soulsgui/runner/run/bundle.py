@@ -282,13 +282,19 @@ def _into_library(library: Library, unpacked: RunFolder, run_id: str, name: str)
         raise _refusal(f"{unpacked.run.name} is damaged.")
     record = interrupted(found) if found.state in LIVE_STATES else found
     base = run_id if re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,100}", run_id) else "imported"
+    unpacked.logs.mkdir()
     for number in range(1, 1000):
         run = RunFolder(library.root / (base if number == 1 else f"{base}-{number}"))
-        if not os.path.lexists(run.root):
-            break
-    changes = {"id": run.run_id, "dir": str(run.root), "number": 0, "pinned": False}
-    changes |= {"name": name} if name else {}
-    unpacked.logs.mkdir()
-    atomic_write(unpacked.run, record.model_copy(update=changes).model_dump_json(indent=1).encode())
-    unpacked.root.rename(run.root)
-    return run
+        if os.path.lexists(run.root):
+            continue
+        changes = {"id": run.run_id, "dir": str(run.root), "number": 0, "pinned": False}
+        changes |= {"name": name} if name else {}
+        atomic_write(unpacked.run, record.model_copy(update=changes).model_dump_json(indent=1).encode())
+        try:
+            unpacked.root.rename(run.root)
+        except OSError:
+            if not os.path.lexists(run.root):
+                raise
+        else:
+            return run
+    raise FileExistsError(f"{library.root / base} and a thousand like it exist already")

@@ -38,7 +38,7 @@ def _unknown(what: str, name: str, known: list[str]) -> Refused:
     near = nearest(name, known)
     hint = f"Did you mean {near}? " if near else ""
     return Refused(
-        ErrorCode.BAD_REQUEST,
+        ErrorCode.NOT_FOUND,
         f"The run has no {what} {name!r}.",
         f"{hint}There are: {', '.join(known) or 'none yet'}",
     )

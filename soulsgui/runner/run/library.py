@@ -123,11 +123,15 @@ class Library:
 
         No beginning will do for a `whole` id: the run that was meant may be gone, and `A` begins `A-2`.
         """
+        exact = RunFolder(self.root / run_id)
+        # Its own name alone: Windows finds a folder by others, too.
+        there = self.root.is_dir() and any(path.name == run_id for path in self.root.iterdir())
+        if there and run_id != LATEST and _has_record(exact):
+            return exact
         runs = self.folders()
         if run_id == LATEST and runs:
             return runs[0]
         fits: tuple[Callable[[RunFolder], bool], ...] = (
-            lambda run: run.run_id == run_id,
             lambda run: not whole and run.run_id.startswith(run_id),
             lambda run: run_id in (run.run_id[_STAMP_LENGTH + 1 :], self.record(run).name),
         )

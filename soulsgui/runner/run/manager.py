@@ -4,6 +4,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Coroutine, Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,8 @@ from soulsgui.wire.messages.node import NodeState
 logger = logging.getLogger(__name__)
 
 OPEN_LIMIT_S = 30.0  # with `READY_LIMIT_S` less than a command may take
+
+_Begun = tuple[RunSession, Coroutine[Any, Any, None]]  # a run, and the work until its services are started
 
 _ACTIVE_FILE = "active_run.json"
 _QUEUE_FILE = "run_queue.json"
@@ -85,7 +88,7 @@ class RunManager:
         self._owed: RunSession | None = None
         self._owed_at = float("-inf")
         self._opening: asyncio.Task[None] | None = None
-        self._replacing = 0  # How many wait for the end of the run that goes on, to begin another
+        self._beginning = asyncio.Lock()  # Held by who ends the run that goes on, and begins another
         self._advancing: asyncio.Task[None] | None = None
         self._queue_due = float("-inf")
         self._changing = asyncio.Lock()
@@ -157,52 +160,62 @@ class RunManager:
         Of several seeds the first begins; the others wait.
         """
         refuse_without_torch()
-        library, folders = self._context.library, self._context.folders
-        begins = beginning(folders, library, params, self._base)
+        library, folders, going = self._context.library, self._context.folders, self.session
+        begins = await asyncio.to_thread(beginning, folders, library, params, self._base)
         settings = begins.settings
-        waits = params.if_active == "queue" and (self.session is not None or bool(self.queue.waiting()))
-        if not waits:
-            await self._make_room(params.if_active)
-        AgreedRuns(folders).agree(settings)
-        entries = self.queue.entries_for(params, settings, begins.checkpoint, time.time())
-        if waits or len(entries) > 1:
-            self.queue.add(entries)
-        place = RunPlace(run_id="", run_dir="", experiment=entries[0].experiment)
-        if not waits:
-            run = await self._start_entry(entries[0], settings)
-            place = place.model_copy(update={"run_id": run.run_id, "run_dir": str(run.root)})
-        queued = [one.number for one in (entries if waits else entries[1:])]
-        return place.model_copy(update={"queued": queued})
+        busy = self.session is not None or self._beginning.locked() or bool(self.queue.waiting())
+        waits = params.if_active == "queue" and busy
+        async with nullcontext() if waits else self._beginning:
+            if not waits:
+                await self._make_room(params.if_active, going)
+            AgreedRuns(folders).agree(settings)
+            entries = self.queue.entries_for(params, settings, begins.checkpoint, time.time())
+            if waits or len(entries) > 1:
+                self.queue.add(entries)
+            place = RunPlace(run_id="", run_dir="", experiment=entries[0].experiment)
+            if waits:
+                return place.model_copy(update={"queued": [one.number for one in entries]})
+            session, work = await self._begin_new(entries[0], settings)
+        await self._open(session, work)
+        began = {"run_id": session.run.run_id, "run_dir": str(session.run.root)}
+        return place.model_copy(update=began | {"queued": [one.number for one in entries[1:]]})
 
-    async def _start_entry(self, entry: QueueEntry, settings: Settings) -> RunFolder:
-        run, record = new_run(self._context.library, settings, entry, time.time())
-        self.queue.began(entry.number, run.run_id)
+    async def _begin_new(self, entry: QueueEntry, settings: Settings) -> _Begun:
+        library, queued = self._context.library, entry in self.queue.waiting()
+        run, record = await asyncio.to_thread(new_run, library, settings, entry, time.time())
+        if queued:  # another one may have got its number meanwhile
+            self.queue.began(entry.number, run.run_id)
         if entry.checkpoint:
-            checkpoints = self._context.library.checkpoints
-            taken = await asyncio.to_thread(checkpoints.take, run, Path(entry.checkpoint))
+            taken = await asyncio.to_thread(library.checkpoints.take, run, Path(entry.checkpoint))
             choose_checkpoint(run, taken.id)
         session = self._begin(run, settings, record)
-        await self._open(session, self._start(session))
-        return run
+        return session, self._start(session)
 
     async def resume(self, params: RunResumeParams) -> RunFolder:
         """Go on with a run as a new attempt and return it once it is ready to train."""
         refuse_without_torch()
+        going, folders = self.session, self._context.folders
+        # Refused before anything is stopped.
+        await asyncio.to_thread(resumption, self._context.library, AgreedRuns(folders), params)
+        async with self._beginning:
+            await self._make_room(params.if_active, going)
+            session, work = await self._begin_again(params)
+        await self._open(session, work)
+        return session.run
+
+    async def _begin_again(self, params: RunResumeParams) -> _Begun:
         library, agreed = self._context.library, AgreedRuns(self._context.folders)
-        resumption(library, agreed, params)  # refused before anything is stopped
-        await self._make_room(params.if_active)
-        resumed = resumption(library, agreed, params)  # what was stopped may be this run
+        resumed = await asyncio.to_thread(resumption, library, agreed, params)
         run, settings = resumed.run, resumed.settings
         again: dict[str, Any] = {"state": "starting", "detail": "", "reached": "", "error": ""}
-        again["number"] = library.next_number()  # from now on it is the latest
+        again["number"] = await asyncio.to_thread(library.next_number)  # from now on it is the latest
         record = library.record(run).model_copy(update=again | goals(settings))
         agreed.agree(settings)
         before = run.config.read_bytes() if resumed.changes else b""
         if before:
             library.write_settings(run, settings)
         session = self._begin(run, settings, record)
-        await self._open(session, self._resume(session, resumed, before))
-        return run
+        return session, self._resume(session, resumed, before)
 
     def check_room(self, if_active: str) -> None:
         """Raise why no run can be begun beside the one that goes on, unless that is to be stopped first."""
@@ -213,17 +226,13 @@ class RunManager:
                 "Stop it first: soulsgui run stop",
             )
 
-    async def _make_room(self, if_active: str) -> None:
-        self.check_room(if_active)
-        if self.session is None:
-            return
-        self._replacing += 1
-        try:
-            await self.stop()
-        finally:
-            self._replacing -= 1
-        if self.session is not None:
+    async def _make_room(self, if_active: str, going: RunSession | None) -> None:
+        """End the run that goes on, if it is the one that went on when somebody asked for another."""
+        if self.session not in (None, going):
             raise Refused(ErrorCode.NOT_NOW, "Another run was begun at the same moment.", "Try again later.")
+        self.check_room(if_active)
+        if self.session is not None:
+            await self.stop()
 
     async def _open(self, session: RunSession, work: Coroutine[Any, Any, None]) -> None:
         """Begin a run in a task that `stop` may cancel; return when it is ready, or its check is slow."""
@@ -266,7 +275,7 @@ class RunManager:
                 wrong = isinstance(error, EnvironmentCheckError)
                 self.queue.over(session.run.run_id, with_experiment=wrong)
             self._leave(session)
-            self._last = self._context.library.last_record()
+            self._last = await asyncio.to_thread(self._context.library.last_record)
             if not cancelled:
                 # Whoever asked for it may have been answered long ago.
                 session.tell("error", f"Run {title} could not be begun", str(error))
@@ -331,22 +340,28 @@ class RunManager:
 
     def _look_at_queue(self, now: float) -> None:
         """Let the run that waits longest begin, unless another one is about to."""
-        busy = self._replacing or (self._advancing is not None and not self._advancing.done())
+        busy = self._beginning.locked() or (self._advancing is not None and not self._advancing.done())
         held = self.holds_queue or self.closing or busy or not self._context.server_state.reachable
         if not held and now >= self._queue_due and (waiting := self.queue.waiting()):
             self._advancing = self._do(self._begin_queued(waiting[0]))
 
     async def _begin_queued(self, entry: QueueEntry) -> None:
-        if self.closing or self.session is not None:
-            return
         try:
-            if entry.run_id and (self._context.folders.runs / entry.run_id).is_dir():
-                await self._go_on_queued(entry.run_id)
-            else:
-                settings = entry.settings
-                if (asks := AgreedRuns(self._context.folders).asks(settings)) is not None:
-                    raise RunNotAgreedError(f"Run {entry.number} of the queue", asks)
-                await self._start_entry(entry, settings)
+            async with self._beginning:
+                if self.closing or self.session is not None or entry not in self.queue.waiting():
+                    return
+                begun = RunFolder(self._context.folders.runs / entry.run_id)
+                if entry.run_id and begun.root.is_dir():
+                    if self._context.library.record(begun).reached in ("mean_return", "env_steps", "failed"):
+                        self.queue.over(entry.run_id)
+                        return
+                    session, work = await self._begin_again(RunResumeParams(run=entry.run_id))
+                else:
+                    settings = entry.settings
+                    if (asks := AgreedRuns(self._context.folders).asks(settings)) is not None:
+                        raise RunNotAgreedError(f"Run {entry.number} of the queue", asks)
+                    session, work = await self._begin_new(entry, settings)
+            await self._open(session, work)
         except SoulsGuiError as error:
             # One that was begun is told of, and taken out, where it ends; it may only be slow.
             if not self.closing and entry.number in (one.number for one in self.queued()):
@@ -356,13 +371,6 @@ class RunManager:
         except Exception:  # such as a disk that is full: nothing of the queue is lost by it
             self._queue_due = time.monotonic() + _QUEUE_AGAIN_S
             logger.exception("run %d of the queue can't begin; it is tried again in a while", entry.number)
-
-    async def _go_on_queued(self, run_id: str) -> None:
-        reached = self._context.library.record(RunFolder(self._context.folders.runs / run_id)).reached
-        if reached in ("mean_return", "env_steps", "failed"):
-            self.queue.over(run_id)
-        else:  # it was interrupted
-            await self.resume(RunResumeParams(run=run_id))
 
     def _write_what_is_owed(self, now: float) -> None:
         if self._owed is None or now - self._owed_at < _WRITE_AGAIN_S:
@@ -381,10 +389,10 @@ class RunManager:
         elif self._last.id == run.run_id:
             self._last = self._last.model_copy(update=changes)
 
-    def forget(self, run: RunFolder) -> None:
+    async def forget(self, run: RunFolder) -> None:
         """Tell nothing more of a run that is not in the library any more."""
         if self._last.id == run.run_id:
-            self._last = self._context.library.last_record()
+            self._last = await asyncio.to_thread(self._context.library.last_record)
 
     async def set_clients(self, count: int) -> None:
         """Start or stop clients of our own until there are so many."""

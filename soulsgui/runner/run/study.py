@@ -227,15 +227,13 @@ class Trial:
         self.values = {key: space[key].value(drawn) for key, drawn in trial.params.items()}
         self._part = max(study.trials[trial.number].intermediate_values, default=0)
         self._run_id = ""
-
-    @property
-    def queued(self) -> bool:
-        """Whether its run was put into the queue."""
-        return bool(self._trial.user_attrs.get("queued"))
+        self.queued = bool(trial.user_attrs.get("queued"))  # Whether its run was put into the queue
 
     def note_queued(self) -> None:
-        """Note that its run is being put into the queue."""
-        self._trial.set_user_attr("queued", True)
+        """Note that its run was put into the queue."""
+        if not self.queued:
+            self._trial.set_user_attr("queued", True)
+            self.queued = True
 
     def note_run(self, run_id: str) -> None:
         """Note which run it has become."""

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _ACTIVE_FILE = "active_sweep.json"
+_ROOM_AGAIN_S = 5.0
 _GIVEN_UP_AFTER = 3  # trials in a row that came to nothing, turns in a row that failed
 
 
@@ -58,6 +59,7 @@ class Sweeps:
         self._study: Study | None = None  # The sweep that goes on
         self._trial: Trial | None = None  # Its trial that goes on
         self._failed_turns = 0
+        self._room_again_at = 0.0  # When its trial is put into the queue that was full; 0 if it was not
         self._working = asyncio.Lock()
 
     @property
@@ -69,7 +71,7 @@ class Sweeps:
         """Begin a sweep; its first trial begins with the next turn."""
         refuse_without_torch()
         studies = _studies()
-        async with self._working, self._full_disk_told():
+        async with self._working, self._disk_told():
             if self.goes_on:
                 raise Refused(ErrorCode.NOT_NOW, "A sweep goes on.", "Stop it first: soulsgui sweep stop")
             asked = RunStartParams(preset=params.preset, overrides=params.overrides)
@@ -96,7 +98,7 @@ class Sweeps:
 
     async def stop(self) -> SweepStatus:
         """End the sweep that goes on, and the run of its trial."""
-        async with self._working, self._full_disk_told():
+        async with self._working, self._disk_told():
             if self._study is None and not self.goes_on:
                 raise Refused(ErrorCode.NOT_NOW, "No sweep goes on.", "Begin one: soulsgui sweep start")
             study = None
@@ -123,6 +125,8 @@ class Sweeps:
 
     async def turn(self) -> None:
         """Look after the trial that goes on, or begin the next one."""
+        if time.monotonic() < self._room_again_at:
+            return
         async with self._working:
             study = None
             try:
@@ -171,32 +175,36 @@ class Sweeps:
         self._tell("error", "The sweep can't be gone on with", str(error) or type(error).__name__)
 
     @asynccontextmanager
-    async def _full_disk_told(self) -> AsyncIterator[None]:
-        """Let an error of Optuna that comes of a full disk say so."""
+    async def _disk_told(self) -> AsyncIterator[None]:
+        """Let an error of Optuna that comes of the disk, or of rights there, say so."""
         try:
             yield
         except Exception as error:
-            if isinstance(error, OSError) or not _of_full_disk(error):
+            if isinstance(error, OSError) or not (number := _errno_of(error)):
                 raise
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self._path)) from error
+            raise OSError(number, os.strerror(number), str(self._path)) from error
 
     async def _look_after(self, study: "Study", trial: "Trial") -> None:
         manager = self._manager
         entry = manager.queue.of_sweep(study.name)
         if entry is not None:
+            await asyncio.to_thread(trial.note_queued)  # where the last runner had no time for it
             if entry.run_id and entry.run_id == manager.record.id and manager.session is not None:
                 await self._look_at_run(trial, manager.record)
             return
         record = await asyncio.to_thread(self._record_of, study.name, trial.name)
         if record is not None:
             await self._ended(study, trial, record)
-        elif await asyncio.to_thread(lambda: trial.queued):
+        elif trial.queued:
             await self._over(study, trial, None)  # it could not begin, or was taken out of the queue
         else:
             await self._put_in(study, trial)
 
     async def _put_in(self, study: "Study", trial: "Trial") -> None:
-        """Put the run of a trial into the queue; one whose values do not go together is given up."""
+        """Put the run of a trial into the queue, in which there may be no room yet.
+
+        One whose values do not go together is given up.
+        """
         base = layer_of_tree(with_new_names(study.config), study.name)
         try:
             settings = combine([base, Layer(study.name, trial.values)])
@@ -204,9 +212,17 @@ class Sweeps:
             logger.warning("%s of %s can't be run: %s", trial.name, study.name, error)
             await self._over(study, trial, None, pruned=True)
             return
-        await asyncio.to_thread(trial.note_queued)
         queue = self._manager.queue
-        queue.add([entry_of(queue.next_number, settings, name=trial.name, sweep=study.name)])
+        try:
+            queue.add([entry_of(queue.next_number, settings, name=trial.name, sweep=study.name)])
+        except Refused as full:
+            if not self._room_again_at:
+                what = f"Sweep {study.name} waits for room in the queue"
+                self._tell("info", what, full.message, full.remedy)
+            self._room_again_at = time.monotonic() + _ROOM_AGAIN_S
+            return
+        self._room_again_at = 0.0
+        await asyncio.to_thread(trial.note_queued)
 
     async def _look_at_run(self, trial: "Trial", record: RunRecord) -> None:
         """Tell what the run of a trial has come to; end one that is not worth going on with."""
@@ -239,6 +255,7 @@ class Sweeps:
         await asyncio.to_thread(study.end, state)
         self._active_file.unlink(missing_ok=True)
         self._study = self._trial = None
+        self._room_again_at = 0.0
         failed = state == "failed"
         cause = f"{_GIVEN_UP_AFTER} trials in a row came to nothing." if failed else ""
         remedy = "See why: soulsgui events" if failed else f"The best trial: soulsgui sweep best {study.name}"
@@ -261,15 +278,26 @@ _ENDS: dict[SweepState, str] = {
 }
 
 
-def _of_full_disk(error: BaseException | None) -> bool:
-    """Whether the file system, or SQLite below Optuna, has said that the disk is full."""
+_OF_SQLITE = {
+    sqlite3.SQLITE_FULL: errno.ENOSPC,
+    sqlite3.SQLITE_READONLY: errno.EACCES,
+    sqlite3.SQLITE_CANTOPEN: errno.EACCES,
+}
+
+
+def _errno_of(error: BaseException | None) -> int:
+    """Return what the file system, or SQLite below Optuna, has said of the disk; 0 for nothing."""
     while error is not None:
         if isinstance(error, OSError) and no_room(error):
-            return True
-        if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL:
-            return True
+            return errno.ENOSPC
+        if found := _OF_SQLITE.get(getattr(error, "sqlite_errorcode", 0) & 0xFF):
+            return found
         error = error.__cause__
-    return False
+    return 0
+
+
+def _of_full_disk(error: BaseException) -> bool:
+    return _errno_of(error) == errno.ENOSPC
 
 
 def _studies() -> ModuleType:

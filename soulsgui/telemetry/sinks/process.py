@@ -17,7 +17,7 @@ from soulsgui.config.paths import RunFolder
 from soulsgui.config.schema import Settings
 from soulsgui.errors import NotAllowedError, ServerUnreachableError
 from soulsgui.process import setup_logging, stop_on_signals
-from soulsgui.system import atomic_write
+from soulsgui.system import atomic_write, read_small
 from soulsgui.telemetry.sinks.records import Cursor, Record, read_records, thinned
 from soulsgui.telemetry.store.schema import StoreError
 from soulsgui.wire.api_client import CONTROL_FILE, ApiClient, CommandFailedError
@@ -73,7 +73,7 @@ class SinkProcess:
         self._cursor_file = run.sinks / f"{name}.json"
         self._cursor = Cursor()
         if self._cursor_file.exists():
-            self._cursor = Cursor.read(self._cursor_file.read_bytes()) or self._cursor
+            self._cursor = Cursor.read(read_small(self._cursor_file)) or self._cursor
         self._instance = own_instance()
         self._tick = 0
         self._phase: NodePhase = "loading"

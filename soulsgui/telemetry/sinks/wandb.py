@@ -1,5 +1,6 @@
 """Weights & Biases: a run there for each run here, offline (in the run's folder, to be synced) or online."""
 
+import os
 from collections.abc import Iterable
 
 from soulsgui.config.paths import RunFolder
@@ -17,12 +18,15 @@ class WandbSink:
     """
 
     def __init__(self, run: RunFolder, settings: Settings) -> None:
+        # Its makers are told nothing of how it is used, and of its errors, unless the user wants that.
+        os.environ.setdefault("WANDB_ERROR_REPORTING", "false")
         try:
             import wandb
         except ModuleNotFoundError as error:
             raise UsageError(
                 "W&B needs the package wandb.", f"Install it: {how_to_install('wandb')}"
             ) from error
+        self._end = wandb.teardown
         self._run = wandb.init(
             project=settings.telemetry.wandb_project,
             id=run.run_id,
@@ -47,5 +51,6 @@ class WandbSink:
                 self._run.log(values | {"env_steps": record.env_steps, "_timestamp": record.time})
 
     def close(self) -> None:
-        """Wait until everything is written."""
+        """Wait until everything is written, and end the process and the threads that W&B works with."""
         self._run.finish()
+        self._end()

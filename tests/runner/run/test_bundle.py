@@ -70,6 +70,24 @@ def test_a_run_opens_elsewhere(run: RunFolder, file: Path, tmp_path: Path) -> No
     assert not [path for path in there.root.iterdir() if path.name.startswith(".")]
 
 
+def test_two_imports_at_once_leave_each_other_whole(
+    run: RunFolder, file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    there, rename, faster = Library(tmp_path / "there"), Path.rename, list[RunFolder]()
+
+    def overtaken(path: Path, target: Path) -> Path:
+        monkeypatch.undo()
+        faster.append(import_run(file, there.root, "faster", told, f"{UNPACKED}.other"))
+        return rename(path, target)
+
+    monkeypatch.setattr(Path, "rename", overtaken)
+    slower = import_run(file, there.root, "slower", told)
+    assert [one.run_id for one in (*faster, slower)] == [run.run_id, f"{run.run_id}-2"]
+    assert [there.record(one).name for one in (*faster, slower)] == ["faster", "slower"]
+    assert json.loads(slower.run.read_text())["dir"] == str(slower.root)
+    assert len(list(there.root.iterdir())) == 2
+
+
 def test_a_checkpoint_that_is_replaced_while_it_is_packed_is_whole(run: RunFolder, tmp_path: Path) -> None:
     def goes_on(doing: str, _part: float) -> None:
         if doing.endswith("checkpoint/manifest.json"):

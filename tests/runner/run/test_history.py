@@ -73,7 +73,7 @@ def test_what_a_run_does_not_know_is_refused_and_what_may_come_is_empty(tmp_path
         assert found.value == []
         with pytest.raises(Refused) as caught:
             refuse_unknown(run, asked, found, ["gamer-02"])
-        assert caught.value.code is ErrorCode.BAD_REQUEST
+        assert caught.value.code is ErrorCode.NOT_FOUND
         return str(caught.value)
 
     assert "no metric 'losss'.\nDid you mean loss? There are: return, " in said(metric="losss")

@@ -17,6 +17,7 @@ from soulsgui.errors import SoulsGuiError, UsageError
 from soulsgui.runner.app import Runner
 from soulsgui.runner.refusal import Refused
 from soulsgui.runner.run import sweep
+from soulsgui.runner.run.queue import RunQueue
 from soulsgui.runner.run.search_space import Dimension
 from soulsgui.runner.run.study import Study, names
 from soulsgui.wire.control import SweepStartParams
@@ -218,6 +219,13 @@ async def test_a_sweep_that_finds_no_room_says_so(runner: Runner, tmp_path: Path
         await call(runner, "sweep.stop")
 
 
+async def test_a_file_of_sweeps_that_may_not_be_made_is_told_as_other_files_are(runner: Runner) -> None:
+    (runner.folders.data / "sweeps.sqlite3").symlink_to(runner.folders.data / "nowhere" / "sweeps")
+    with pytest.raises(OSError, match="Permission denied"):
+        await call(runner, "sweep.start", space=SPACE, overrides=SHORT)
+    assert not runner.sweeps.goes_on
+
+
 def test_no_score_is_less_than_zero_but_one_below_it(tmp_path: Path) -> None:
     study = study_of(tmp_path / "sweeps")
     for score in (-1.0, 0.0, -2.0):
@@ -259,6 +267,21 @@ async def test_a_sweep_makes_its_trials_one_after_another_and_gives_up_what_dive
     given_up = [one.what for one in runner.events.since(0) if "given up" in one.what]
     assert given_up == ["Run trial 1 is given up: it diverged"]
     assert (await call(runner, "experiments.list"))["experiments"] == [], "trials do not differ in their seed"
+
+
+async def test_a_trial_waits_for_room_in_the_queue(runner: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sweep, "_ROOM_AGAIN_S", 0.05)
+    monkeypatch.setattr("soulsgui.runner.run.queue._MOST", 0)
+    queue, tries = runner.run_manager.queue, list[int]()
+    monkeypatch.setattr(queue, "add", lambda entries: [tries.append(1), RunQueue.add(queue, entries)])
+    await call(runner, "run.start", name="before")
+    await call(runner, "sweep.start", space=SPACE, overrides=SHORT)
+    await until(lambda: len(tries) > sweep._GIVEN_UP_AFTER)
+    monkeypatch.setattr("soulsgui.runner.run.queue._MOST", 1)
+    await until(lambda: [one.name for one in runner.status().queue] == ["trial 0"])
+    assert [one["state"] for one in (await call(runner, "sweep.status"))["trials"]] == ["running"]
+    told = [one.cause for one in runner.events.since(0) if "waits for room in the queue" in one.what]
+    assert told == ["The queue holds 0 runs at most."]
 
 
 async def test_a_sweep_is_stopped_with_its_run(runner: Runner) -> None:
