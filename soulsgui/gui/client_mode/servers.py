@@ -19,10 +19,10 @@ from soulsgui.gui.models.rules import Question
 from soulsgui.gui.widgets.ask import AskingButton
 from soulsgui.gui.widgets.boxes import flow
 from soulsgui.gui.widgets.command_button import CommandButton, Words
-from soulsgui.gui.widgets.dialog import FittingFileDialog, FormDialog
+from soulsgui.gui.widgets.dialog import FormDialog, ask_for_file
 from soulsgui.gui.widgets.fitting_button import FittingButton
 from soulsgui.gui.widgets.inputs import leave_wheel_to_page
-from soulsgui.gui.widgets.labels import ElidedLabel, Label, StateLabel, keep_place, muted
+from soulsgui.gui.widgets.labels import ElidedLabel, Label, StateLabel, keep_place, muted, wrapped
 from soulsgui.wire.control import (
     AddressChange,
     ApiError,
@@ -56,7 +56,6 @@ class ChangeAddressDialog(FormDialog):
         self.use = self.make_main(words, lambda: self._send(confirmed=False))
         again = Words("Use it &all the same", "Writing …", "Taken")
         self.insist = CommandButton(again, "state-warning", lambda: self._send(confirmed=True), self)
-        self.insist.setAutoDefault(False)
         self.insist.problem.connect(self.show_problem)
         self.insist.hide()
         for button in (self.use, self.insist):
@@ -64,7 +63,8 @@ class ChangeAddressDialog(FormDialog):
         form = QFormLayout()
         form.addRow("A&ddress", self.place)
         hint = f"Where {server.server_name} is now, as its owner tells you. The invitation stays good."
-        self.arrange(form, self.use, _CHARACTERS, hint, [self.insist])
+        foot = self.foot(self.insist, main=[self.use], leave="&Cancel")
+        self.arrange(form, muted(wrapped(hint, self)), foot=foot, characters=_CHARACTERS)
 
     def _edited(self) -> None:
         # What was said was said of another address.
@@ -266,9 +266,8 @@ class ServersRow(QWidget):
         return self._feed.call("servers.forget", {"server_id": self._saved.chosen}, timeout_s=START_TIMEOUT_S)
 
     def _open_file(self) -> None:
-        dialog = FittingFileDialog("Open an invitation", self.open_path, self)
-        dialog.setNameFilters([f"Invitations (*{SUFFIX})", "All files (*)"])
-        dialog.open()
+        kinds = f"Invitations (*{SUFFIX});;All files (*)"
+        ask_for_file("Open an invitation", kinds, self.open_path, self)
 
     def open_path(self, path: str) -> None:
         """Ask about the invitation in a file."""

@@ -6,10 +6,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from PySide6.QtCore import Qt, Signal
+from PySide6.QtCore import Signal
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import (
-    QFileDialog,
     QFormLayout,
     QFrame,
     QHBoxLayout,
@@ -27,7 +26,7 @@ from soulsgui.gui.models.connection import why_not
 from soulsgui.gui.states import reach_look
 from soulsgui.gui.widgets.boxes import NO_MARGINS, column, row
 from soulsgui.gui.widgets.command_button import CommandButton, Words
-from soulsgui.gui.widgets.dialog import FittingDialog, FittingFileDialog
+from soulsgui.gui.widgets.dialog import FittingDialog, ask_where_to_save
 from soulsgui.gui.widgets.labels import Heading, Remark, StateLabel, muted, wrapped
 from soulsgui.system import in_words
 from soulsgui.wire.control import ApiError, InvitationInfo, InvitationList, NewInvitation
@@ -130,10 +129,7 @@ class InviteDialog(FittingDialog):
     section = "Clients"
 
     def __init__(self, feed: Feed, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self.setObjectName("inviteDialog")
-        self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        self.setWindowTitle("Invite a computer")
+        super().__init__("inviteDialog", "Invite a computer", parent)
         self._feed = feed
         self._listed: InvitationList | None = None
         self._made: NewInvitation | None = None
@@ -163,7 +159,6 @@ class InviteDialog(FittingDialog):
         # After the name: the keyboard is not to begin at its button.
         self.lan = LanSwitch(self._feed, page)
         self.lan.allowed.connect(lambda: self._fetch.request())
-        self.wrong = Remark(page)
         self._first = Words("&Invite", "Inviting …", "Invited")
         self._again = Words("&Invite anew", "Inviting …", "Invited")
         self.invite = CommandButton(self._first, "add", self._send, page)
@@ -245,7 +240,7 @@ class InviteDialog(FittingDialog):
         return self._feed.call(f"clients.invite.{command}", {"client": name})
 
     def _failed(self, error: ApiError) -> None:
-        self.wrong.setText(error.words())
+        self.show_problem(error)
         self._fetch.request()
 
     def _created(self, result: dict[str, Any]) -> None:
@@ -281,13 +276,8 @@ class InviteDialog(FittingDialog):
     def _ask_for_path(self) -> None:
         if self._made is None:
             return
-        dialog = FittingFileDialog(
-            "Save the invitation", self.save_to, self, QFileDialog.AcceptMode.AcceptSave
-        )
-        dialog.setDefaultSuffix(SUFFIX.removeprefix("."))
-        dialog.setNameFilter(f"Invitations (*{SUFFIX})")
-        dialog.selectFile(invitation_file_name(self._made.client))
-        dialog.open()
+        name = invitation_file_name(self._made.client)
+        ask_where_to_save("Save the invitation", name, f"Invitations (*{SUFFIX})", self.save_to, self)
 
     def save_to(self, path: str) -> None:
         """Write the invitation into a file that only its owner can read."""

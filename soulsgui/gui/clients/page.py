@@ -1,6 +1,7 @@
 """The page of the clients: everyone in the roster, what each does, and what can be done with it."""
 
 import time
+from functools import partial
 from typing import Any
 
 from PySide6.QtCore import Qt, QTimer
@@ -32,9 +33,9 @@ from soulsgui.gui.widgets.command_button import Words
 from soulsgui.gui.widgets.dialog import FittingDialog, FormDialog
 from soulsgui.gui.widgets.empty_state import EmptyState
 from soulsgui.gui.widgets.fitting_button import FittingButton
-from soulsgui.gui.widgets.labels import Label, Remark, muted, set_property, set_tip, wrapped
+from soulsgui.gui.widgets.labels import Label, muted, set_property, set_tip, wrapped
 from soulsgui.gui.widgets.log_pane import LogPane
-from soulsgui.wire.control import ApiError, ClientLog, ClientStatus, Status
+from soulsgui.wire.control import ClientLog, ClientStatus, Status
 
 _CHARACTERS = 150
 _LINES = 26
@@ -48,23 +49,19 @@ class ClientLogDialog(FittingDialog):
     """The last warnings and errors of a client on another computer."""
 
     def __init__(self, feed: Feed, client: ClientStatus, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self.setObjectName("clientLogDialog")
-        self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        self.setWindowTitle(text.plain(f"Log of {client.name}"))
+        super().__init__("clientLogDialog", f"Log of {client.name}", parent)
         self._client = client
         told = f"Warnings and errors that {client.name} has told; the whole log is on its own computer."
         self.pane = LogPane(self)
         self.pane.show_empty_text("Asking the server …")
-        self.wrong = Remark(self)
         self.renew = QPushButton("&Ask again", self)
         dress(self.renew, "restart")
-        hint = muted(wrapped(told, self))
-        column(hint, (self.pane, 1), self.wrong, self.foot(self.renew), on=self, gap_px=10)
+        self.arrange(muted(wrapped(told, self)), (self.pane, 1), foot=self.foot(self.renew))
         metrics = self.fontMetrics()
         self.resize(metrics.averageCharWidth() * _CHARACTERS, metrics.lineSpacing() * _LINES)
         question = {"client": client.id, "n": _ASKED}
-        fetch = Fetch(self, lambda: feed.ask("clients.log", question), came=self._take, failed=self._failed)
+        ask = partial(feed.ask, "clients.log", question)
+        fetch = Fetch(self, ask, came=self._take, failed=self.show_problem)
         self.renew.clicked.connect(fetch.request)
         fetch.request()
 
@@ -72,9 +69,6 @@ class ClientLogDialog(FittingDialog):
         self.wrong.hide()
         self.pane.show_empty_text(f"{self._client.name} has told of no trouble.")
         self.pane.replace(ClientLog.model_validate(result).lines, with_service=False)
-
-    def _failed(self, error: ApiError) -> None:
-        self.wrong.setText(error.words())
 
 
 class RenameDialog(FormDialog):
@@ -93,7 +87,8 @@ class RenameDialog(FormDialog):
         form = QFormLayout()
         form.addRow("&Name", self.name)
         hint = f"Its id stays {client.id}: logs and invitations name that. Left empty, it is called so again."
-        self.arrange(form, self.save, _NAME_CHARACTERS, hint)
+        foot = self.foot(main=[self.save], leave="&Cancel")
+        self.arrange(form, muted(wrapped(hint, self)), foot=foot, characters=_NAME_CHARACTERS)
 
     def _send(self) -> Call:
         self.wrong.hide()

@@ -17,10 +17,10 @@ from soulsgui.gui.config.yaml_edit import YamlEdit
 from soulsgui.gui.icons import dress, make_primary
 from soulsgui.gui.models.rules import Question
 from soulsgui.gui.widgets.ask import Leave, LeaveWords, ask, ask_unsaved
-from soulsgui.gui.widgets.boxes import column, flow, row
+from soulsgui.gui.widgets.boxes import flow, row
 from soulsgui.gui.widgets.dialog import FittingDialog
 from soulsgui.gui.widgets.fitting_button import FittingButton
-from soulsgui.gui.widgets.labels import ElidedLabel, Remark, muted, wrapped
+from soulsgui.gui.widgets.labels import ElidedLabel, muted, wrapped
 from soulsgui.system import explained, replace
 
 
@@ -92,10 +92,7 @@ class MendConfigDialog(FittingDialog):
     mended = Signal()
 
     def __init__(self, path: Path, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self.setObjectName("mendConfigDialog")
-        self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        self.setWindowTitle("Mend the configuration")
+        super().__init__("mendConfigDialog", "Mend the configuration", parent)
         self.mending = Mending(path)
         self._filling = False
         self._soon = QTimer(self, singleShot=True, interval=_DEBOUNCE_MS)
@@ -117,9 +114,7 @@ class MendConfigDialog(FittingDialog):
         self.text = YamlEdit(self)
         self.text.setAccessibleName("Text of config.yaml")
         self.text.textChanged.connect(self._typed)
-        self.wrong = Remark(self)
-        parts = wrapped(words, self), place, self.problem_bar, (self.text, 1), self.wrong, self._foot()
-        column(*parts, on=self)
+        self.arrange(wrapped(words, self), place, self.problem_bar, (self.text, 1), foot=self._foot())
         save = QShortcut(QKeySequence(QKeySequence.StandardKey.Save), self)
         save.activated.connect(self.try_again)
         self.resize(_WIDTH, _HEIGHT)

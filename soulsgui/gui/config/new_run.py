@@ -177,11 +177,9 @@ class NewRunDialog(FormDialog):
         self.start.finished.connect(self._started)
         words = Words("Into the &queue", "Putting it in …", "It waits")
         self.queue = CommandButton(words, "add", partial(self._send, "queue"), self)
-        self.queue.setAutoDefault(False)
         self.queue.finished.connect(self._started)
         self.queue.problem.connect(self.show_problem)
         self.again = QPushButton("Try &again", self)
-        self.again.setAutoDefault(False)
         self.again.clicked.connect(self._ask)
         self.again.hide()
 
@@ -204,7 +202,8 @@ class NewRunDialog(FormDialog):
         form.addRow("&Goal (mean return)", self.goal)
         form.addRow("", self.no_goal)
         form.addRow(self.active)
-        self.arrange(form, self.start, _CHARACTERS, aside=[self.again], beside=[self.queue])
+        foot = self.foot(self.again, main=(self.start, self.queue), leave="&Cancel")
+        self.arrange(form, foot=foot, characters=_CHARACTERS)
         self.name.setFocus()
 
     def _ask(self) -> None:

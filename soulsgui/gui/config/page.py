@@ -446,13 +446,10 @@ class ConfigDialog(FittingDialog):
     section = "Config"
 
     def __init__(self, feed: Feed, shell: "Shell", parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self.setObjectName("configDialog")
-        self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        self.setWindowTitle("Configuration")
+        super().__init__("configDialog", "Configuration", parent)
         self._settings = shell.settings()
         self.editor = ConfigEditor(feed, shell, self)
-        column((self.editor, 1), self.foot(), on=self)
+        self.arrange((self.editor, 1), foot=self.foot())
         self.resize(_WIDTH, _HEIGHT)
         state = self._settings.value(_GEOMETRY)
         if isinstance(state, QByteArray):

@@ -2,12 +2,11 @@
 
 import time
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from PySide6.QtCore import QDir, QSignalBlocker, QTimer
+from PySide6.QtCore import QSignalBlocker, QTimer
 from PySide6.QtGui import QShowEvent
-from PySide6.QtWidgets import QComboBox, QFileDialog, QSizePolicy, QTabWidget, QWidget
+from PySide6.QtWidgets import QComboBox, QSizePolicy, QTabWidget, QWidget
 
 from soulsgui.gui.feed import Feed, Fetch
 from soulsgui.gui.logs.audit import AuditTab
@@ -25,10 +24,9 @@ from soulsgui.gui.logs.reader import (
     services_offered,
 )
 from soulsgui.gui.models.connection import Connection, why_not
-from soulsgui.gui.shell import notify_problem
-from soulsgui.gui.text import plural
+from soulsgui.gui.shell import notify_problem, write_file
 from soulsgui.gui.widgets.boxes import column, flow
-from soulsgui.gui.widgets.dialog import FittingFileDialog
+from soulsgui.gui.widgets.dialog import ask_where_to_save
 from soulsgui.gui.widgets.fitting_button import FittingButton
 from soulsgui.gui.widgets.inputs import leave_wheel_to_page
 from soulsgui.gui.widgets.labels import Label, muted
@@ -271,32 +269,13 @@ class LogsPage(QWidget):
 
     def _ask_where_to_save(self) -> None:
         name = f"{self.place.service or 'soulsgui'}.log"
-        dialog = FittingFileDialog(
-            "Save the lines shown",
-            lambda path: self.save_to(Path(path)),
-            self,
-            QFileDialog.AcceptMode.AcceptSave,
-        )
-        dialog.setDirectory(QDir.homePath())
-        dialog.setNameFilter("Log files (*.log *.txt);;All files (*)")
-        dialog.selectFile(name)
-        dialog.open()
+        kinds = "Log files (*.log *.txt);;All files (*)"
+        ask_where_to_save("Save the lines shown", name, kinds, self.save_to, self)
 
-    def save_to(self, path: Path) -> None:
+    def save_to(self, path: str) -> None:
         """Write the lines shown into a file, and tell what became of it."""
-        lines = self.pane.shown
-        try:
-            path.write_text(as_file(lines), encoding="utf-8")
-        except OSError as error:
-            reason = error.strerror or str(error)
-            self._shell.notify(
-                "error",
-                f"The log could not be saved: {reason}",
-                f"Choose another folder than {path.parent}.",
-            )
-            return
-        done = plural(len(lines), "{n} line was saved", "{n} lines were saved")
-        self._shell.notify("success", done, str(path))
+        words = as_file(self.pane.shown)
+        write_file(self._shell, path, lambda place: place.write_text(words, encoding="utf-8"))
 
     def showEvent(self, event: QShowEvent) -> None:
         """Show the present."""

@@ -8,7 +8,6 @@ from PySide6.QtGui import QGuiApplication, QKeySequence, QShortcut
 from PySide6.QtWidgets import (
     QAbstractButton,
     QCheckBox,
-    QFileDialog,
     QFormLayout,
     QHBoxLayout,
     QLineEdit,
@@ -37,12 +36,12 @@ from soulsgui.gui.runs.models import (
     described,
     evaluated_words,
 )
-from soulsgui.gui.shell import Action, Shell, carry_out, notify_problem
+from soulsgui.gui.shell import Action, Shell, carry_out, export_file, notify_problem
 from soulsgui.gui.states import run_is_active
 from soulsgui.gui.widgets.ask import AskingButton
 from soulsgui.gui.widgets.boxes import column, flow, row
 from soulsgui.gui.widgets.command_button import CommandButton, MoreButton, Words, allow
-from soulsgui.gui.widgets.dialog import FittingFileDialog, FormDialog
+from soulsgui.gui.widgets.dialog import FormDialog, ask_where_to_save
 from soulsgui.gui.widgets.empty_state import EmptyState
 from soulsgui.gui.widgets.fitting_button import FittingButton
 from soulsgui.gui.widgets.labels import ElidedLabel, muted
@@ -52,7 +51,6 @@ from soulsgui.wire.control import (
     LONGEST_NOTE,
     CheckpointInfo,
     Evaluated,
-    Exported,
     Freed,
     Job,
     RunSummary,
@@ -80,7 +78,8 @@ class NoteDialog(FormDialog):
         self._save = save
         self.save = self.make_main(Words("&Save", "Saving …", "Saved"), self._send)
         self.save.finished.connect(lambda _: self.accept())
-        self.arrange(self._form(), self.save, _CHARACTERS)
+        foot = self.foot(main=[self.save], leave="&Cancel")
+        self.arrange(self._form(), foot=foot, characters=_CHARACTERS)
         QShortcut(QKeySequence.StandardKey.Save, self).activated.connect(self.save.send)
         (self.name if self._named else self.note).setFocus()
 
@@ -448,20 +447,11 @@ class CheckpointsTab(QWidget):
         if self.chosen is None:
             return
         write = partial(self._export, self._place() | {"format": name})
-        dialog = FittingFileDialog(
-            f"Export as {_FORMATS[name]}", write, self, QFileDialog.AcceptMode.AcceptSave
-        )
-        dialog.setDefaultSuffix(name)
-        dialog.setNameFilter(f"{_FORMATS[name]} (*.{name})")
-        dialog.selectFile(f"{self._place()['run']}_{self.chosen.model_id}.{name}")
-        dialog.open()
+        title, file = _FORMATS[name], f"{self._place()['run']}_{self.chosen.model_id}.{name}"
+        ask_where_to_save(f"Export as {title}", file, f"{title} (*.{name})", write, self)
 
     def _export(self, params: dict[str, Any], path: str) -> None:
-        call = self._feed.job("checkpoint.export", params, path)
-        carry_out(self._shell, call, partial(self._exported, path))
-
-    def _exported(self, path: str, result: dict[str, Any]) -> None:
-        self._shell.notify("success", f"Exported to {path}", Exported.model_validate(result).checked)
+        export_file(self._shell, path, self._feed.job("checkpoint.export", params, path))
 
     def _of_chosen(self, what: str) -> Call:
         return self._feed.call(f"checkpoint.{what}", self._place())

@@ -7,7 +7,7 @@ from typing import Any
 
 from PySide6.QtCore import Qt, QUrl, Signal
 from PySide6.QtGui import QDesktopServices, QGuiApplication
-from PySide6.QtWidgets import QFileDialog, QPushButton, QSizePolicy, QStackedLayout, QTabWidget, QWidget
+from PySide6.QtWidgets import QPushButton, QSizePolicy, QStackedLayout, QTabWidget, QWidget
 
 from soulsgui.config.paths import Folders
 from soulsgui.config.schema import shipped_values
@@ -29,19 +29,19 @@ from soulsgui.gui.runs.models import EventsModel, reached_words
 from soulsgui.gui.runs.videos import VideosTab
 from soulsgui.gui.settings.form import SettingsForm
 from soulsgui.gui.settings.spec import specs
-from soulsgui.gui.shell import Shell, carry_out, notify_problem
+from soulsgui.gui.shell import Shell, carry_out, export_file, notify_problem
 from soulsgui.gui.shell.pages import PLOTS
 from soulsgui.gui.states import run_look
 from soulsgui.gui.widgets.agree import run_dialog
 from soulsgui.gui.widgets.ask import AskingButton
 from soulsgui.gui.widgets.boxes import NO_MARGINS, column, flow, row
 from soulsgui.gui.widgets.command_button import CommandButton, MoreButton, Words, allow
-from soulsgui.gui.widgets.dialog import FittingFileDialog
+from soulsgui.gui.widgets.dialog import ask_where_to_save
 from soulsgui.gui.widgets.empty_state import EmptyState
 from soulsgui.gui.widgets.fitting_button import FittingButton
 from soulsgui.gui.widgets.labels import ElidedLabel, StateLabel, muted, set_property, wrapped
 from soulsgui.gui.widgets.table import Deed, Table
-from soulsgui.wire.control import ApiError, ConfigValues, Event, Exported, RunSummary
+from soulsgui.wire.control import ApiError, ConfigValues, Event, RunSummary
 
 
 class EventsTab(QWidget):
@@ -416,20 +416,12 @@ class RunDetails(QWidget):
     def _ask_export(self) -> None:
         if self._run is None:
             return
-        write = partial(self.export_to, self._run.id)
-        dialog = FittingFileDialog("Export the run", write, self, QFileDialog.AcceptMode.AcceptSave)
-        dialog.setDefaultSuffix(SUFFIX.removeprefix("."))
-        dialog.setNameFilter(f"Runs (*{SUFFIX})")
-        dialog.selectFile(f"{self._run.id}{SUFFIX}")
-        dialog.open()
+        name, write = f"{self._run.id}{SUFFIX}", partial(self.export_to, self._run.id)
+        ask_where_to_save("Export the run", name, f"Runs (*{SUFFIX})", write, self)
 
     def export_to(self, run: str, path: str) -> None:
         """Write a run into a file of this computer."""
-        call = self._feed.job("runs.export", {"run": run}, path)
-        carry_out(self._shell, call, partial(self._exported, path))
-
-    def _exported(self, path: str, result: dict[str, Any]) -> None:
-        self._shell.notify("success", f"Exported to {path}", Exported.model_validate(result).checked)
+        export_file(self._shell, path, self._feed.job("runs.export", {"run": run}, path))
 
     def _copy(self) -> None:
         QGuiApplication.clipboard().setText(self._folder)

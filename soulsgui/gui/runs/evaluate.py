@@ -8,6 +8,7 @@ from PySide6.QtWidgets import QCheckBox, QFormLayout, QSpinBox, QWidget
 from soulsgui.gui.widgets.command_button import Words
 from soulsgui.gui.widgets.dialog import FormDialog
 from soulsgui.gui.widgets.inputs import give_room, leave_wheel_to_page
+from soulsgui.gui.widgets.labels import muted, wrapped
 
 _CHARACTERS = 56
 _EPISODES, _FILMED = 20, 1
@@ -38,7 +39,8 @@ class EvaluateDialog(FormDialog):
         words = Words("&Film" if film else "&Evaluate", "Asking …", "Asked")
         self.main = self.make_main(words, self._send, "play")
         hint = f"{what} plays beside the training, in a process that gives way to it."
-        self.arrange(form, self.main, _CHARACTERS, hint)
+        foot = self.foot(main=[self.main], leave="&Cancel")
+        self.arrange(form, muted(wrapped(hint, self)), foot=foot, characters=_CHARACTERS)
 
     def _number(self, least: int, most: int, value: int) -> QSpinBox:
         field = QSpinBox(self)

@@ -25,7 +25,7 @@ from soulsgui.gui.states import run_is_active
 from soulsgui.gui.widgets.ask import AskingButton
 from soulsgui.gui.widgets.boxes import column, row
 from soulsgui.gui.widgets.command_button import Words
-from soulsgui.gui.widgets.dialog import FittingFileDialog
+from soulsgui.gui.widgets.dialog import ask_for_file
 from soulsgui.gui.widgets.empty_state import EmptyState
 from soulsgui.gui.widgets.fitting_button import FittingButton
 from soulsgui.gui.widgets.inputs import FilterEdit
@@ -337,9 +337,7 @@ class RunsPage(QWidget):
         self._fetch.request()
 
     def _ask_file(self) -> None:
-        dialog = FittingFileDialog("Import a run", self.import_from, self)
-        dialog.setNameFilter(f"Runs (*{SUFFIX})")
-        dialog.open()
+        ask_for_file("Import a run", f"Runs (*{SUFFIX})", self.import_from, self)
 
     def import_from(self, path: str) -> None:
         """Take a run from a file into the library."""

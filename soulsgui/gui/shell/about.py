@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, version
 
-from PySide6.QtCore import Qt, qVersion
+from PySide6.QtCore import qVersion
 from PySide6.QtGui import QFontDatabase, QGuiApplication
 from PySide6.QtWidgets import QApplication, QPlainTextEdit, QPushButton, QWidget
 
@@ -86,10 +86,7 @@ class AboutDialog(FittingDialog):
     section = "About"
 
     def __init__(self, feed: Feed, preferences: Preferences, last_error: str, parent: QWidget) -> None:
-        super().__init__(parent)
-        self.setObjectName("aboutDialog")
-        self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        self.setWindowTitle("About SoulsGUI")
+        super().__init__("aboutDialog", "About SoulsGUI", parent)
         logo = Label(parent=self)
         logo.setPixmap(app_icon().pixmap(_LOGO_PX, _LOGO_PX))
         what = wrapped("One computer trains, many play, and you steer all of it from here.", self)
@@ -105,7 +102,7 @@ class AboutDialog(FittingDialog):
         dress(self.copy, "copy")
         self.copy.clicked.connect(self._copy)
         head = row(logo, (title, 1), gap_px=14)
-        column(head, (self.facts, 1), muted(wrapped(hint, self)), self.foot(self.copy), on=self, gap_px=12)
+        self.arrange(head, (self.facts, 1), muted(wrapped(hint, self)), foot=self.foot(self.copy))
         metrics = self.fontMetrics()
         self.resize(metrics.averageCharWidth() * _CHARACTERS, metrics.lineSpacing() * _LINES)
 

@@ -132,10 +132,7 @@ class CommandPalette(FittingDialog):
     section = "Keys"
 
     def __init__(self, feed: Feed, window: "MainWindow") -> None:
-        super().__init__(window)
-        self.setObjectName("commandPalette")
-        self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        self.setWindowTitle("Find anything")
+        super().__init__("commandPalette", "Find anything", window)
         self._window = window
         # Of a command that is offered in two places one is enough.
         commands: dict[str, Entry] = {}

@@ -3,15 +3,15 @@
 import math
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from PySide6.QtCore import QDir, QSignalBlocker, Qt, QTimer, Signal
+from PySide6.QtCore import QSignalBlocker, Qt, QTimer, Signal
 from PySide6.QtWidgets import (
     QAbstractSpinBox,
     QBoxLayout,
     QComboBox,
-    QFileDialog,
     QGridLayout,
     QProgressBar,
     QSlider,
@@ -28,7 +28,7 @@ from soulsgui.gui.watching.picture import ActionBars, PictureView, decoded
 from soulsgui.gui.watching.recording import Recording
 from soulsgui.gui.widgets.agree import run_dialog
 from soulsgui.gui.widgets.boxes import NO_MARGINS, column, row
-from soulsgui.gui.widgets.dialog import FittingFileDialog
+from soulsgui.gui.widgets.dialog import ask_where_to_save
 from soulsgui.gui.widgets.empty_state import EmptyState
 from soulsgui.gui.widgets.fitting_button import FittingButton
 from soulsgui.gui.widgets.inputs import leave_wheel_to_page
@@ -422,18 +422,10 @@ class WatchPane(QWidget):
         picture = self.recording.shown
         if picture is None:
             return
-        where = FittingFileDialog(
-            "Save the video",
-            lambda path: self.film(path, picture.episode),
-            self,
-            QFileDialog.AcceptMode.AcceptSave,
-        )
-        where.setDirectory(QDir.homePath())
-        where.setNameFilter("Videos (*.mp4 *.gif)")
-        where.setDefaultSuffix("mp4")
         task = self._run.env_id.rpartition("/")[2] or "video"
-        where.selectFile(f"{task}-episode-{picture.episode + 1}.mp4")
-        where.open()
+        name = f"{task}-episode-{picture.episode + 1}.mp4"
+        film = partial(self.film, episode=picture.episode)
+        ask_where_to_save("Save the video", name, "Videos (*.mp4 *.gif)", film, self)
 
     def film(self, path: str, episode: int) -> None:
         """Have an episode of this evaluation filmed, and save the video."""

@@ -1,6 +1,6 @@
 """The window in which weights of a run are watched while they play; two of them side by side."""
 
-from PySide6.QtCore import QByteArray, QEvent, Qt
+from PySide6.QtCore import QByteArray, QEvent
 from PySide6.QtWidgets import QComboBox, QHBoxLayout, QPushButton, QSizePolicy, QSpinBox, QWidget
 
 from soulsgui.gui.feed import Feed
@@ -41,10 +41,7 @@ class Player(FittingDialog):
         checkpoint: str = "",
         parent: QWidget | None = None,
     ) -> None:
-        super().__init__(parent)
-        self.setObjectName("player")
-        self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        self.setWindowTitle(f"Watch it play: {run_title(run)}")
+        super().__init__("player", f"Watch it play: {run_title(run)}", parent)
         self._feed, self._shell, self._run = feed, shell, run
         self._build()
         self.add_pane(checkpoint)

@@ -293,7 +293,7 @@ def test_what_is_in_view_is_saved_and_copied(
     _, copy_values, copy_picture = page.controls.export.menu().actions()[2:]
     plot(page).show_x(95.0, 205.0)
     settle(qtbot, page)
-    page.saving.save_to(tmp_path / "view.csv")
+    page.saving.save_to(str(tmp_path / "view.csv"))
     rows = (tmp_path / "view.csv").read_text(encoding="utf-8").splitlines()
     assert len(rows) == 1 + len(range(100, 201, 10))
     assert rows[1].startswith(f"{ACTIVE},return,,1,10,100,")
@@ -302,9 +302,9 @@ def test_what_is_in_view_is_saved_and_copied(
     copy_picture.trigger()
     assert not QGuiApplication.clipboard().pixmap().isNull()
     for suffix, begins in (("png", b"\x89PNG"), ("svg", b"<?xml")):
-        page.saving.save_to(tmp_path / f"view.{suffix}")
+        page.saving.save_to(str(tmp_path / f"view.{suffix}"))
         assert (tmp_path / f"view.{suffix}").read_bytes().startswith(begins)
-    page.saving.save_to(tmp_path / "missing" / "view.png")
+    page.saving.save_to(str(tmp_path / "missing" / "view.png"))
     assert [told.level for told in shell.told] == ["success", "success", "success", "error"]
 
 

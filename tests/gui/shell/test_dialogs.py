@@ -193,7 +193,7 @@ def test_a_refused_start_keeps_the_dialog_with_the_reason(qtbot: QtBot, feed: Fa
         dialog.start.click()
     assert dialog.isVisible()
     assert dialog.wrong.text() == "Box2D is missing.\nInstall it."
-    dialog.cancel.click()
+    dialog.leave.click()
     assert not dialog.isVisible()
 
 
@@ -305,7 +305,7 @@ def test_the_dialog_of_a_new_run_grows_with_what_it_says(qtbot: QtBot, running: 
 
 
 def test_a_dialog_that_grows_stays_on_the_screen(qtbot: QtBot) -> None:
-    dialog = FittingDialog()
+    dialog = FittingDialog("growing", "Growing")
     qtbot.addWidget(dialog)
     label = QLabel("short", dialog)
     QVBoxLayout(dialog).addWidget(label)

@@ -126,7 +126,7 @@ def test_a_run_that_can_not_be_stopped_keeps_the_window(qtbot: QtBot, closing: C
         dialog.stop.click()
     assert "The disk is full." in dialog.wrong.text()
     assert dialog.keep.isEnabled()
-    dialog.cancel.click()
+    dialog.leave.click()
     assert closing.closed == []
     assert closing.window.isVisible()
     qtbot.waitUntil(lambda: closing.closer.dialog is None)

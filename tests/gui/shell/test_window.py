@@ -705,7 +705,7 @@ def test_settings_take_effect_at_once_and_last_as_does_the_size(
     dialog.font_size.setCurrentIndex(dialog.font_size.findData(150))
     dialog.closing.setCurrentIndex(dialog.closing.findData(AtClosing.KEEP))
     assert both_themes.colours.dark
-    assert not dialog.trouble.isVisible()
+    assert not dialog.wrong.isVisible()
     assert qapp.font().pointSizeF() == pytest.approx(1.5 * size)
     dialog.close()
     kept = Preferences(folders)
@@ -729,10 +729,10 @@ def test_a_damaged_preferences_file_does_not_matter(folders: Folders) -> None:
 def test_settings_that_can_not_be_kept_are_told(qtbot: QtBot, both_themes: Theme, folders: Folders) -> None:
     folders.config.write_text("")
     dialog = shown(qtbot, SettingsDialog(Preferences(folders), both_themes))
-    assert not dialog.trouble.isVisible()
+    assert not dialog.wrong.isVisible()
     dialog.closing.setCurrentIndex(1)
-    assert f"{folders.config / 'window.ini'} can't be written" in dialog.trouble.text()
-    assert dialog.trouble.isVisible()
+    assert f"{folders.config / 'window.ini'} can't be written" in dialog.wrong.text()
+    assert dialog.wrong.isVisible()
 
 
 def test_the_menu_asks_leads_to_pages_and_invites(qtbot: QtBot, make: Make, feed: FakeFeed) -> None:
