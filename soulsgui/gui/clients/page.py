@@ -22,7 +22,6 @@ from soulsgui.gui.clients.look import LookDialog
 from soulsgui.gui.clients.model import state_words
 from soulsgui.gui.clients.section import ClientsSection
 from soulsgui.gui.feed import Call, Feed, Fetch
-from soulsgui.gui.geometry import Memory
 from soulsgui.gui.icons import dress
 from soulsgui.gui.models.connection import why_not
 from soulsgui.gui.models.rules import ROSTER_ACTIONS, why_no_log, why_no_look
@@ -33,6 +32,7 @@ from soulsgui.gui.widgets.command_button import Words
 from soulsgui.gui.widgets.dialog import FittingDialog, FormDialog
 from soulsgui.gui.widgets.empty_state import EmptyState
 from soulsgui.gui.widgets.fitting_button import FittingButton
+from soulsgui.gui.widgets.geometry import Memory
 from soulsgui.gui.widgets.labels import Label, muted, set_property, set_tip, wrapped
 from soulsgui.gui.widgets.log_pane import LogPane
 from soulsgui.wire.control import ClientLog, ClientStatus, Status

@@ -17,13 +17,13 @@ from soulsgui.gui.config.running import RunningTab
 from soulsgui.gui.config.server import ServerTab
 from soulsgui.gui.config.views import Views
 from soulsgui.gui.feed import Call, Feed, Fetch
-from soulsgui.gui.geometry import Memory
 from soulsgui.gui.models.connection import why_not
 from soulsgui.gui.models.rules import Question
 from soulsgui.gui.shell import notify_problem
 from soulsgui.gui.widgets.ask import Leave, LeaveWords, ask, ask_unsaved
 from soulsgui.gui.widgets.boxes import NO_MARGINS, Margins, column
 from soulsgui.gui.widgets.dialog import FittingDialog
+from soulsgui.gui.widgets.geometry import Memory
 from soulsgui.wire.control import ApiError, ConfigValues, ErrorCode, Preset
 
 if TYPE_CHECKING:

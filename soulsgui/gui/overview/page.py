@@ -14,7 +14,6 @@ from PySide6.QtWidgets import (
 
 from soulsgui.gui.clients.section import ClientsSection
 from soulsgui.gui.feed import Feed
-from soulsgui.gui.geometry import Memory
 from soulsgui.gui.logs.reader import LogPlace, LogReader
 from soulsgui.gui.models.connection import Connection, why_not
 from soulsgui.gui.overview.end import EndStrip
@@ -30,6 +29,7 @@ from soulsgui.gui.states import run_is_active
 from soulsgui.gui.widgets.boxes import NO_MARGINS, column, row
 from soulsgui.gui.widgets.empty_state import EmptyState
 from soulsgui.gui.widgets.fitting_button import FittingButton
+from soulsgui.gui.widgets.geometry import Memory
 from soulsgui.gui.widgets.labels import ElidedLabel, muted
 from soulsgui.gui.widgets.log_pane import LogPane
 from soulsgui.wire.control import NEWEST, ApiError, CheckpointInfo, ClientStatus, Event, LogLine

@@ -19,7 +19,6 @@ from PySide6.QtWidgets import (
 
 from soulsgui.gui import text
 from soulsgui.gui.feed import Call, Feed, Fetch
-from soulsgui.gui.geometry import Memory
 from soulsgui.gui.models.connection import why_not
 from soulsgui.gui.models.rules import SCORE_TITLES, algorithm_title, reward_words, run_title, short_name
 from soulsgui.gui.plots.cell import PlotCell, Shown
@@ -48,6 +47,7 @@ from soulsgui.gui.throttle import Throttle
 from soulsgui.gui.widgets.boxes import NO_MARGINS, column, flow
 from soulsgui.gui.widgets.empty_state import EmptyState
 from soulsgui.gui.widgets.fitting_button import FittingButton
+from soulsgui.gui.widgets.geometry import Memory
 from soulsgui.gui.widgets.labels import Remark
 from soulsgui.wire.control import CheckpointInfo, RunStatus, RunSummary
 

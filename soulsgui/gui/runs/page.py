@@ -10,7 +10,6 @@ from PySide6.QtWidgets import QHBoxLayout, QPushButton, QSplitter, QStackedLayou
 
 from soulsgui.gui import text
 from soulsgui.gui.feed import Call, Feed, Fetch, together
-from soulsgui.gui.geometry import Memory
 from soulsgui.gui.icons import dress
 from soulsgui.gui.models.connection import why_not
 from soulsgui.gui.models.rules import Question, purge_question, run_title, why_refused
@@ -28,6 +27,7 @@ from soulsgui.gui.widgets.command_button import Words
 from soulsgui.gui.widgets.dialog import ask_for_file
 from soulsgui.gui.widgets.empty_state import EmptyState
 from soulsgui.gui.widgets.fitting_button import FittingButton
+from soulsgui.gui.widgets.geometry import Memory
 from soulsgui.gui.widgets.inputs import FilterEdit
 from soulsgui.gui.widgets.labels import Label, muted, set_tip
 from soulsgui.gui.widgets.table import Deed, Table

@@ -22,7 +22,6 @@ from soulsgui.gui import text
 from soulsgui.gui.client_mode.runner import ClientSide
 from soulsgui.gui.colours import Tone
 from soulsgui.gui.feed import Feed, Fetch
-from soulsgui.gui.geometry import bring_onto_screen, room_for
 from soulsgui.gui.icons import colours_of, dress, icon
 from soulsgui.gui.models.connection import why_not
 from soulsgui.gui.models.rules import run_title, why_refused
@@ -33,6 +32,7 @@ from soulsgui.gui.states import level_look, run_is_active
 from soulsgui.gui.text import plural
 from soulsgui.gui.widgets.command_button import CommandButton, Words, give_menu
 from soulsgui.gui.widgets.fitting_button import FittingButton
+from soulsgui.gui.widgets.geometry import bring_onto_screen, room_for
 from soulsgui.gui.widgets.labels import Badge, Heading, Label, muted, set_tip
 from soulsgui.wire.control import Event, RunSummary
 

@@ -19,7 +19,6 @@ from soulsgui.gui.client_mode.runner import ClientSide
 from soulsgui.gui.client_mode.state import client_words
 from soulsgui.gui.colours import Tone
 from soulsgui.gui.feed import Feed
-from soulsgui.gui.geometry import bring_onto_screen
 from soulsgui.gui.icons import app_icon
 from soulsgui.gui.models.connection import Connection, ConnectionState, RemoteServer, why_not
 from soulsgui.gui.models.rules import run_title
@@ -47,6 +46,7 @@ from soulsgui.gui.theme import Theme
 from soulsgui.gui.throttle import Throttle
 from soulsgui.gui.widgets.agree import run_dialog
 from soulsgui.gui.widgets.dialog import FittingDialog
+from soulsgui.gui.widgets.geometry import bring_onto_screen
 from soulsgui.gui.widgets.inputs import FilterEdit
 from soulsgui.gui.widgets.job_strip import JobStrip
 from soulsgui.gui.widgets.labels import ElidedLabel, IconLabel, keep_place

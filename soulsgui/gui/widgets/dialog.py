@@ -17,11 +17,11 @@ from PySide6.QtWidgets import (
 )
 
 from soulsgui.gui.feed import MakeCall
-from soulsgui.gui.geometry import bring_onto_screen, room_for
 from soulsgui.gui.icons import make_primary
 from soulsgui.gui.text import plain
 from soulsgui.gui.widgets.boxes import Part, column, row
 from soulsgui.gui.widgets.command_button import CommandButton, Stage, Words
+from soulsgui.gui.widgets.geometry import bring_onto_screen, room_for
 from soulsgui.gui.widgets.labels import Remark, set_property
 from soulsgui.wire.control import ApiError
 
