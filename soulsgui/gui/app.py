@@ -24,7 +24,7 @@ from soulsgui.gui.icons import app_icon
 from soulsgui.gui.loop import Collector
 from soulsgui.gui.preferences import Mode, Preferences
 from soulsgui.gui.shell import INVITATION, Action
-from soulsgui.gui.shell.connection import Connector, connect_client_side
+from soulsgui.gui.shell.connector import Connector, connect_client_side
 from soulsgui.gui.shell.instance import SingleInstance, take_opened
 from soulsgui.gui.shell.window import MainWindow
 from soulsgui.gui.theme import Theme

@@ -10,10 +10,10 @@ from PySide6.QtGui import QHideEvent, QShowEvent
 from PySide6.QtWidgets import QPushButton, QSizePolicy, QStackedWidget, QWidget
 
 from soulsgui.gui.client_mode.consent import ConsentPanel, agree_dialog
+from soulsgui.gui.client_mode.owner_rules import RulesRow
 from soulsgui.gui.client_mode.parts import ChecksRow, GivenRow, HelpSwitch, MiddleColumn, PauseRow, StateHead
-from soulsgui.gui.client_mode.rules import RulesRow
 from soulsgui.gui.client_mode.runner import START_TIMEOUT_S, ClientSide
-from soulsgui.gui.client_mode.servers import ServerLine, ServersRow
+from soulsgui.gui.client_mode.saved_servers import ServerLine, ServersRow
 from soulsgui.gui.client_mode.state import client_words, lack_words, run_has_ended
 from soulsgui.gui.feed import Call, Feed
 from soulsgui.gui.icons import dress

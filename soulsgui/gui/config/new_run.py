@@ -40,7 +40,7 @@ CLIENTS, GOAL, SEED = "clients.local", "stop.mean_return", "seed"
 
 
 @dataclass(frozen=True)
-class Choice:
+class RunSettings:
     """The settings a run would begin with: defaults < preset < the user's own < overrides."""
 
     config: ConfigValues  # the user's settings and the defaults
@@ -239,11 +239,11 @@ class NewRunDialog(FormDialog):
         self._config = ConfigValues.model_validate(result)
         self._preset_chosen()
 
-    def _choice(self) -> Choice | None:
+    def _choice(self) -> RunSettings | None:
         if self._config is None:
             return None
         preset = self.preset.currentData() or self._config.preset
-        return Choice(self._config, self._presets.get(preset), self._overrides, bool(self._checkpoint))
+        return RunSettings(self._config, self._presets.get(preset), self._overrides, bool(self._checkpoint))
 
     def _value(self, key: str) -> Any:
         choice = self._choice()
@@ -278,7 +278,7 @@ class NewRunDialog(FormDialog):
     def _goal_is_wrong(self) -> bool:
         return bool(self.goal.text()) and not self.goal.hasAcceptableInput()
 
-    def _explain(self, choice: Choice) -> None:
+    def _explain(self, choice: RunSettings) -> None:
         parts = [f"Trains {choice.value(ENVIRONMENT)}."]
         if self._checkpoint:
             parts.append(f"It begins from the checkpoint {self._checkpoint}, with the settings of that.")

@@ -16,10 +16,10 @@ from soulsgui.gui.clients.section import ClientsSection
 from soulsgui.gui.feed import Feed
 from soulsgui.gui.logs.reader import LogPlace, LogReader
 from soulsgui.gui.models.connection import Connection, why_not
+from soulsgui.gui.overview.curve import CurveSection
 from soulsgui.gui.overview.end import EndStrip
 from soulsgui.gui.overview.figures import FiguresRow, round_words
 from soulsgui.gui.overview.pace import bottleneck_words, seconds_left
-from soulsgui.gui.overview.plot import PlotSection
 from soulsgui.gui.overview.services import ServiceRow
 from soulsgui.gui.overview.since import SinceStrip
 from soulsgui.gui.plotting.nearest import find_nearest
@@ -145,7 +145,7 @@ class OverviewPage(QWidget):
         self.figures = FiguresRow(self)
         self.watch = FittingButton("Watch it play", "watch", self)
         self.watch.explain("The weights that are trained at this moment play, and you see how")
-        self.plot = PlotSection(feed, shell.settings(), self)
+        self.plot = CurveSection(feed, shell.settings(), self)
         self.clients = ClientsSection(feed, self)
         self.bottleneck = muted(ElidedLabel("", self))
         self.log = LastLines(feed, shell.settings(), self)

@@ -23,7 +23,6 @@ from soulsgui.gui.models.connection import why_not
 from soulsgui.gui.models.rules import SCORE_TITLES, algorithm_title, reward_words, run_title, short_name
 from soulsgui.gui.plots.cell import PlotCell, Shown
 from soulsgui.gui.plots.choices import Choice, Choices
-from soulsgui.gui.plots.controls import PlotsControls
 from soulsgui.gui.plots.layout import (
     PlotLayout,
     give_colour,
@@ -36,6 +35,7 @@ from soulsgui.gui.plots.layout import (
 )
 from soulsgui.gui.plots.moments import Moments
 from soulsgui.gui.plots.saving import Saving
+from soulsgui.gui.plots.view_options import ViewOptions
 from soulsgui.gui.plotting.controls import metric_order, metric_title
 from soulsgui.gui.plotting.export import as_csv
 from soulsgui.gui.plotting.nearest import find_nearest
@@ -119,7 +119,7 @@ class PlotsPage(QWidget):
         self.runs.column.addLayout(flow(self.pin, self.only, gap_px=6))
         # Tab goes by what was made first.
         self.metrics = Choices("Metrics", "Search metrics", self)
-        self.controls = PlotsControls(self._shell.settings(), self)
+        self.controls = ViewOptions(self._shell.settings(), self)
         self._lists = QSplitter(Qt.Orientation.Vertical, self)
         self._lists.setObjectName("plotsLists")
         self._lists.setChildrenCollapsible(False)

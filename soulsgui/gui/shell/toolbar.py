@@ -27,7 +27,7 @@ from soulsgui.gui.models.connection import why_not
 from soulsgui.gui.models.rules import run_title, why_refused
 from soulsgui.gui.preferences import Mode, Preferences
 from soulsgui.gui.shell.menu import WindowMenu
-from soulsgui.gui.shell.servers import ServerSelector
+from soulsgui.gui.shell.server_selector import ServerSelector
 from soulsgui.gui.states import level_look, run_is_active
 from soulsgui.gui.text import plural
 from soulsgui.gui.widgets.command_button import CommandButton, Words, give_menu

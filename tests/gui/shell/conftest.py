@@ -15,7 +15,7 @@ from soulsgui.config.paths import Folders
 from soulsgui.gui.models.connection import ConnectionState
 from soulsgui.gui.preferences import Mode, Preferences
 from soulsgui.gui.shell import connection, remote, runner_link
-from soulsgui.gui.shell.connection import SleepWatch
+from soulsgui.gui.shell.connector import SleepWatch
 from soulsgui.gui.shell.window import MainWindow
 from soulsgui.gui.theme import Theme
 from tests.end_to_end.server import RunningServer

@@ -25,7 +25,7 @@ from soulsgui.gui.config.mending import MendConfigDialog
 from soulsgui.gui.config.page import ConfigPage
 from soulsgui.gui.models.connection import ConnectionState
 from soulsgui.gui.shell import connection, runner_link
-from soulsgui.gui.shell.connection import SleepWatch
+from soulsgui.gui.shell.connector import SleepWatch
 from soulsgui.gui.shell.update import UpdateDialog
 from soulsgui.gui.widgets.command_button import Stage
 from soulsgui.wire.access import Address

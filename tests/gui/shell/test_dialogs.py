@@ -9,7 +9,7 @@ from pytestqt.qtbot import QtBot
 from soulsgui.config.layers import combine, defaults_layer, over_defaults, preset_layer, preset_names
 from soulsgui.config.schema import flatten
 from soulsgui.gui.config.draft import same
-from soulsgui.gui.config.new_run import Choice, NewRunDialog, picture_of
+from soulsgui.gui.config.new_run import NewRunDialog, RunSettings, picture_of
 from soulsgui.gui.models.rules import Question
 from soulsgui.gui.runs.checkpoints import NoteDialog
 from soulsgui.gui.widgets.ask import ask
@@ -114,7 +114,7 @@ def test_a_preset_is_found_by_typing_and_enter_then_begins_nothing(qtbot: QtBot,
 def test_the_values_shown_of_a_preset_are_those_that_a_run_begins_with(name: str) -> None:
     layer = preset_layer(name)
     config = ConfigValues.model_validate(CONFIG | {"defaults": defaults_layer().values, "saved": {}})
-    choice = Choice(config, Preset(name=name, title="", about="", values=layer.values))
+    choice = RunSettings(config, Preset(name=name, title="", about="", values=layer.values))
     expected = flatten(combine(over_defaults([layer])).model_dump(mode="json"))
     assert [key for key, value in expected.items() if not same(key, choice.value(key), value)] == []
 

@@ -1,6 +1,6 @@
 from pathlib import Path
 
-from soulsgui.gui.shell.connection import SleepWatch
+from soulsgui.gui.shell.connector import SleepWatch
 from soulsgui.gui.shell.menu import shutdown_question
 from soulsgui.gui.shell.next_step import offer_for
 from soulsgui.gui.shell.toolbar import event_text

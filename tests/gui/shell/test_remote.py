@@ -13,7 +13,7 @@ from soulsgui.errors import UsageError
 from soulsgui.gui.models.connection import ConnectionState, RemoteServer
 from soulsgui.gui.preferences import Preferences
 from soulsgui.gui.shell.remote import SshRefusedError, error_of
-from soulsgui.gui.shell.servers import AddServerDialog
+from soulsgui.gui.shell.server_selector import AddServerDialog
 from soulsgui.wire.control import RunStatus, Status
 from tests.end_to_end.server import RunningServer, processes_below, wait_for
 from tests.faults.waiting import LIMIT_S

@@ -21,7 +21,7 @@ from pytestqt.qtbot import QtBot
 
 from soulsgui.config.paths import Folders
 from soulsgui.gui.client_mode.consent import agree_dialog
-from soulsgui.gui.client_mode.servers import ChangeAddressDialog
+from soulsgui.gui.client_mode.saved_servers import ChangeAddressDialog
 from soulsgui.gui.clients.invite import InviteDialog
 from soulsgui.gui.clients.page import ClientLogDialog, RenameDialog
 from soulsgui.gui.config.mending import MendConfigDialog

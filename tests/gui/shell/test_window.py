@@ -17,7 +17,7 @@ from soulsgui.gui.preferences import AtClosing, Mode, Preferences
 from soulsgui.gui.shell.manual import ManualDialog
 from soulsgui.gui.shell.menu import SettingsDialog
 from soulsgui.gui.shell.pages import PageEntry, page_entries
-from soulsgui.gui.shell.servers import AddServerDialog
+from soulsgui.gui.shell.server_selector import AddServerDialog
 from soulsgui.gui.shell.update import UpdateDialog
 from soulsgui.gui.shell.window import MainWindow
 from soulsgui.gui.theme import Theme, ThemeChoice

@@ -30,7 +30,7 @@ _EXPORTS = {
 }
 
 
-class PlotsControls(CurveControls):
+class ViewOptions(CurveControls):
     """How the plots are drawn.
 
     Signals:

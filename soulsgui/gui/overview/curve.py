@@ -35,7 +35,7 @@ def goal_metrics(run: RunStatus) -> tuple[str, ...]:
     return (EVALUATION_RETURN,) if run.goal_judged_by == "evaluation" else (RETURN, MEAN_RETURN)
 
 
-class PlotControls(CurveControls):
+class MetricControls(CurveControls):
     """What is drawn, and how.
 
     Signals:
@@ -90,7 +90,7 @@ class PlotControls(CurveControls):
         self.metric_chosen.emit(metric)
 
 
-class PlotSection(QWidget):
+class CurveSection(QWidget):
     """The curve of one metric of the run, live.
 
     Signals:
@@ -105,7 +105,7 @@ class PlotSection(QWidget):
         super().__init__(parent)
         self._feed = feed
         self._run = RunStatus()
-        self.controls = PlotControls(settings, self)
+        self.controls = MetricControls(settings, self)
         self.view = CurvesView(feed, self, x_title=False)
         self.host = self.view.host
         self.marks = RunMarks()
