@@ -16,6 +16,7 @@ from soulsgui.gui.clients.section import ClientsSection
 from soulsgui.gui.feed import Feed
 from soulsgui.gui.logs.reader import LogPlace, LogReader
 from soulsgui.gui.models.connection import Connection, why_not
+from soulsgui.gui.models.rules import CLIENT_ACTIONS
 from soulsgui.gui.overview.curve import CurveSection
 from soulsgui.gui.overview.end import EndStrip
 from soulsgui.gui.overview.figures import FiguresRow, round_words
@@ -30,7 +31,7 @@ from soulsgui.gui.widgets.boxes import NO_MARGINS, column, row
 from soulsgui.gui.widgets.empty_state import EmptyState
 from soulsgui.gui.widgets.fitting_button import FittingButton
 from soulsgui.gui.widgets.geometry import Memory
-from soulsgui.gui.widgets.labels import ElidedLabel, muted
+from soulsgui.gui.widgets.labels import ElidedLabel, muted, wrapped
 from soulsgui.gui.widgets.log_pane import LogPane
 from soulsgui.wire.control import NEWEST, ApiError, CheckpointInfo, ClientStatus, Event, LogLine
 
@@ -146,7 +147,9 @@ class OverviewPage(QWidget):
         self.watch = FittingButton("Watch it play", "watch", self)
         self.watch.explain("The weights that are trained at this moment play, and you see how")
         self.plot = CurveSection(feed, shell.settings(), self)
-        self.clients = ClientsSection(feed, self)
+        self.no_clients = muted(wrapped("", self))
+        self.no_clients.setAlignment(Qt.AlignmentFlag.AlignCenter)
+        self.clients = ClientsSection(feed, "overviewClients", CLIENT_ACTIONS, self.no_clients, parent=self)
         self.bottleneck = muted(ElidedLabel("", self))
         self.log = LastLines(feed, shell.settings(), self)
         self.landing = self.plot.host
@@ -187,6 +190,7 @@ class OverviewPage(QWidget):
         feed.clients_changed.connect(self._clients_changed)
         feed.connection_changed.connect(self._show_connection)
         self.plot.all_asked.connect(lambda metric, run: self._shell.show_page(PLOTS, metric=metric, run=run))
+        self.clients.emptied.connect(self._say_no_clients)
         for part in (self.services.signals, self.plot, self.clients, self.log):
             part.problem.connect(self._tell)
         for log_asked in (self.services.signals.log_asked, self.end.log_asked):
@@ -268,6 +272,10 @@ class OverviewPage(QWidget):
         else:
             self.empty.say(why_not(self._feed.connection), "The server has not told anything so far.")
         self.empty.button.setVisible(known)
+
+    def _say_no_clients(self, away: str, filtered: bool) -> None:
+        nobody = "No clients yet. They appear when a run begins or one joins from elsewhere."
+        self.no_clients.setText(away or ("No client fits the filter." if filtered else nobody))
 
     def _show_connection(self, connection: Connection) -> None:
         self.services.show_connection(connection)

@@ -262,7 +262,7 @@ def end(far: Far, runs: RunsPage, run: Path) -> None:
 
 def invite(far: Far) -> None:
     clients = far.page(ClientsPage, "clients")
-    far.do(clients.roster.invite)
+    far.do(clients.invite)
     dialog = far.opened(InviteDialog)
     far.do(dialog.invite)
     far.until(dialog.link.text, "the link")
