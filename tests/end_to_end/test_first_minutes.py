@@ -191,7 +191,7 @@ class Newcomer:
 # After the overview, in the order of their keys.
 PAGES: dict[type[Any], Callable[[Any, str], object]] = {
     ClientsPage: lambda page, _: page.roster.model.rowCount() == 2,
-    PlotsPage: lambda page, _: page.cells and all(cell.curves for cell in page.cells.values()),
+    PlotsPage: lambda page, _: page.grid.cells and all(cell.curves for cell in page.grid.cells.values()),
     RunsPage: lambda page, run: page.chosen is not None and page.chosen.id == run,
     ConfigPage: lambda page, _: page.views.filled,
     LogsPage: lambda page, _: "trainer" in page.pane.text,

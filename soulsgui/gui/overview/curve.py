@@ -4,17 +4,23 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import QSettings, QSignalBlocker, Signal
-from PySide6.QtWidgets import QComboBox, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QComboBox, QWidget
 
 from soulsgui.gui.feed import Call, Feed, Fetch
 from soulsgui.gui.overview.figures import goal_words
 from soulsgui.gui.overview.pace import seconds_to
-from soulsgui.gui.plotting.controls import MEAN_RETURN, CurveControls, metric_order, metric_title
+from soulsgui.gui.plotting.controls import (
+    MEAN_RETURN,
+    USUAL_SMOOTHING,
+    CurveControls,
+    metric_order,
+    metric_title,
+)
 from soulsgui.gui.plotting.marks import RunMarks
-from soulsgui.gui.plotting.rows import RETURN
+from soulsgui.gui.plotting.rows import RETURN, Axis
 from soulsgui.gui.plotting.view import CurvesView
-from soulsgui.gui.shell.pages import OVERVIEW
 from soulsgui.gui.states import run_is_active
+from soulsgui.gui.widgets.boxes import NO_MARGINS, column
 from soulsgui.gui.widgets.fitting_button import FittingButton
 from soulsgui.gui.widgets.inputs import leave_wheel_to_page
 from soulsgui.wire.control import CheckpointInfo, RunStatus
@@ -45,9 +51,17 @@ class MetricControls(CurveControls):
     metric_chosen = Signal(str)
 
     def __init__(self, settings: QSettings, parent: QWidget | None = None) -> None:
-        super().__init__(settings, OVERVIEW, parent)
+        super().__init__(parent)
         self._kept = settings
         self._chosen = str(settings.value("overview/metric") or "")
+        axis, smoothing = str(settings.value("overview/x")), str(settings.value("overview/smoothing"))
+        self.show_choice(
+            # Over environment steps, as papers show curves, before the first choice.
+            Axis(axis) if axis in list(Axis) else Axis.ENV_STEP,
+            int(smoothing) if smoothing.isdecimal() else USUAL_SMOOTHING,
+        )
+        self.axis_chosen.connect(lambda chosen: settings.setValue("overview/x", chosen.value))
+        self.smoothing.valueChanged.connect(lambda at: settings.setValue("overview/smoothing", str(at)))
         self._opening = RETURN
         self.metric_box = QComboBox(self)
         self.metric_box.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToContents)
@@ -114,11 +128,7 @@ class CurveSection(QWidget):
         self.view.show_along(self.controls.chosen_axis)
         self.view.smooth_with(self.controls.weight)
         self._checkpoints = Fetch(self, self._ask_checkpoints)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(6)
-        column.addWidget(self.controls)
-        column.addWidget(self.view, 1)
+        column(self.controls, (self.view, 1), on=self, margins=NO_MARGINS, gap_px=6)
         self._connect()
 
     def _connect(self) -> None:
