@@ -4,12 +4,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from PySide6.QtCore import QEvent, QSize, QTimer
-from PySide6.QtWidgets import QSizePolicy, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from soulsgui.gui import text
 from soulsgui.gui.colours import Tone
 from soulsgui.gui.models.rules import algorithm_title
 from soulsgui.gui.states import is_inference_server, run_is_active, run_look
+from soulsgui.gui.widgets.boxes import NO_MARGINS, column
 from soulsgui.gui.widgets.flow_layout import FlowLayout
 from soulsgui.gui.widgets.labels import ElidedLabel, StateLabel, set_property, set_tip
 from soulsgui.wire.control import ClientStatus, RunStatus
@@ -179,11 +180,7 @@ class _FigureBox(QWidget):
         self._caption.setProperty("weight", "muted")
         self._value = ElidedLabel("", self)
         self._value.setProperty("heading", "0")
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(0)
-        column.addWidget(self._caption)
-        column.addWidget(self._value)
+        column(self._caption, self._value, on=self, margins=NO_MARGINS, gap_px=0)
 
     def show_figure(self, figure: Figure) -> None:
         self._caption.setText(figure.caption)
@@ -207,11 +204,7 @@ class _Head(QWidget):
         self.run = ElidedLabel("", self)
         self.run.setProperty("weight", "muted")
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(0)
-        column.addWidget(self.state)
-        column.addWidget(self.run)
+        column(self.state, self.run, on=self, margins=NO_MARGINS, gap_px=0)
 
     def minimumSizeHint(self) -> QSize:
         character = self.fontMetrics().averageCharWidth()

@@ -11,7 +11,7 @@ import pyqtgraph as pg
 from pyqtgraph.GraphicsScene.mouseEvents import MouseClickEvent
 from PySide6.QtCore import QEvent, QPointF, Qt, Signal
 from PySide6.QtGui import QGuiApplication, QKeyEvent, QKeySequence, QResizeEvent
-from PySide6.QtWidgets import QFrame, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFrame, QWidget
 
 from soulsgui.gui.icons import colours_of
 from soulsgui.gui.plotting.drawing import (
@@ -33,6 +33,7 @@ from soulsgui.gui.plotting.mean import Drawn
 from soulsgui.gui.plotting.rows import Axis, Mark, axis_title
 from soulsgui.gui.plotting.scale import Scale, ScaleKind
 from soulsgui.gui.throttle import Throttle
+from soulsgui.gui.widgets.boxes import column
 from soulsgui.gui.widgets.labels import Label
 
 REPAINT_MS = 70
@@ -124,11 +125,7 @@ class Plot(QFrame):
         self._empty.setWordWrap(True)
         self._empty.setProperty("weight", "muted")
         self._empty.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(8, 6, 8, 4)
-        column.setSpacing(4)
-        column.addWidget(self._legend)
-        column.addWidget(self._canvas, 1)
+        column(self._legend, (self._canvas, 1), on=self, margins=(8, 6, 8, 4), gap_px=4)
         self._stale = StaleOverlay(self)
 
     @staticmethod

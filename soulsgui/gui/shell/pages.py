@@ -15,7 +15,6 @@ from PySide6.QtWidgets import (
     QScrollArea,
     QSizePolicy,
     QStackedWidget,
-    QVBoxLayout,
     QWidget,
 )
 
@@ -25,6 +24,7 @@ from soulsgui.gui.models.connection import Connection, ConnectionState, banner_w
 from soulsgui.gui.preferences import Mode
 from soulsgui.gui.shell.protocol import Shell
 from soulsgui.gui.text import tip
+from soulsgui.gui.widgets.boxes import NO_MARGINS, column
 from soulsgui.gui.widgets.empty_state import EmptyState
 
 logger = logging.getLogger(__name__)
@@ -83,9 +83,7 @@ class _Least(QWidget):
 
     def __init__(self, page: QWidget) -> None:
         super().__init__()
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.addWidget(page)
+        column(page, on=self, margins=NO_MARGINS)
         self._page = page
 
     def heightForWidth(self, width: int) -> int:
@@ -125,8 +123,7 @@ class NoServerOverlay(QWidget):
         self.empty = EmptyState("power", "", "", "Start the server", "play", self)
         self._mend = False
         self.empty.acted.connect(self._acted)
-        column = QVBoxLayout(self)
-        column.addWidget(self.empty)
+        column(self.empty, on=self)
 
     def show_connection(self, connection: Connection) -> None:
         """Say how the server stands."""

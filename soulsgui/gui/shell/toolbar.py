@@ -7,14 +7,12 @@ from PySide6.QtCore import QEvent, QPoint, QSize, Qt, Signal
 from PySide6.QtGui import QAction, QActionGroup, QCloseEvent, QKeyEvent, QResizeEvent
 from PySide6.QtWidgets import (
     QFrame,
-    QHBoxLayout,
     QListWidget,
     QListWidgetItem,
     QMenu,
     QSizePolicy,
     QToolBar,
     QToolButton,
-    QVBoxLayout,
     QWidget,
 )
 
@@ -30,6 +28,7 @@ from soulsgui.gui.shell.menu import WindowMenu
 from soulsgui.gui.shell.server_selector import ServerSelector
 from soulsgui.gui.states import level_look, run_is_active
 from soulsgui.gui.text import plural
+from soulsgui.gui.widgets.boxes import NO_MARGINS, column, row
 from soulsgui.gui.widgets.command_button import CommandButton, Words, give_menu
 from soulsgui.gui.widgets.fitting_button import FittingButton
 from soulsgui.gui.widgets.geometry import bring_onto_screen, room_for
@@ -80,13 +79,8 @@ class EventsPopup(QFrame):
         self.list.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.list.itemActivated.connect(self._activated)
         self.list.itemClicked.connect(self._activated)
-        head = QHBoxLayout()
-        head.addWidget(Heading("Events", 0, self), 1)
-        head.addWidget(muted(Label("Click to see the log", self)))
-        column = QVBoxLayout(self)
-        column.addLayout(head)
-        column.addWidget(self._none)
-        column.addWidget(self.list)
+        head = row((Heading("Events", 0, self), 1), muted(Label("Click to see the log", self)))
+        column(head, self._none, self.list, on=self)
 
     def show_events(self, events: list[Event], seen: int) -> None:
         """Fill the list; what was not seen yet is bold."""
@@ -315,8 +309,6 @@ class Toolbar(QToolBar):
 
     def _mode_switch(self) -> QWidget:
         box = QWidget(self)
-        row = QHBoxLayout(box)
-        row.setContentsMargins(0, 0, 0, 0)
         self.badge = Badge("", Tone.GOOD, box)
         self.mode = QToolButton(box)
         self.mode.setObjectName("mode")
@@ -332,8 +324,7 @@ class Toolbar(QToolBar):
             group.addAction(action)
             self._choices[mode] = action
         give_menu(self.mode, choices)
-        row.addWidget(self.badge)
-        row.addWidget(self.mode)
+        row(self.badge, self.mode, on=box, margins=NO_MARGINS)
         return box
 
     def _command(self, words: Words, icon: str, name: str, command: str) -> CommandButton:

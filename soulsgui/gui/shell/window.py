@@ -12,7 +12,7 @@ from typing import Any
 
 from PySide6.QtCore import QByteArray, QEvent, QSettings, QSize, Qt, QTimer, Signal
 from PySide6.QtGui import QCloseEvent, QKeyEvent, QKeySequence, QShortcut, QShowEvent
-from PySide6.QtWidgets import QAbstractButton, QApplication, QHBoxLayout, QMainWindow, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QAbstractButton, QApplication, QMainWindow, QWidget
 
 from soulsgui.gui import text
 from soulsgui.gui.client_mode.runner import ClientSide
@@ -45,6 +45,7 @@ from soulsgui.gui.text import plural
 from soulsgui.gui.theme import Theme
 from soulsgui.gui.throttle import Throttle
 from soulsgui.gui.widgets.agree import run_dialog
+from soulsgui.gui.widgets.boxes import NO_MARGINS, column, row
 from soulsgui.gui.widgets.dialog import FittingDialog
 from soulsgui.gui.widgets.geometry import bring_onto_screen
 from soulsgui.gui.widgets.inputs import FilterEdit
@@ -96,11 +97,7 @@ class StatusLine(QWidget):
         super().__init__(parent)
         self._mark = IconLabel(0, self)
         self._words = ElidedLabel("", self)
-        row = QHBoxLayout(self)
-        row.setContentsMargins(8, 2, 8, 2)
-        row.setSpacing(6)
-        row.addWidget(self._mark)
-        row.addWidget(self._words, 1)
+        row(self._mark, (self._words, 1), on=self, margins=(8, 2, 8, 2), gap_px=6)
 
     def show_status(self, status: Status, server: str) -> None:
         """Say how the run goes."""
@@ -167,23 +164,11 @@ class MainWindow(QMainWindow):
         self.pages = PageStack(self._entries, self._feed, self)
         self.offer = OfferBar(self._feed, self.pages, self)
         right = QWidget(self)
-        around = QVBoxLayout(right)
-        around.setContentsMargins(0, 0, 0, 0)
-        around.setSpacing(0)
-        around.addWidget(self.pages, 1)
-        around.addWidget(self.messages)
-        column = QVBoxLayout()
-        column.setSpacing(0)
-        column.addWidget(self.banner)
-        column.addWidget(self.offer)
-        column.addWidget(right, 1)
+        column((self.pages, 1), self.messages, on=right, margins=NO_MARGINS, gap_px=0)
+        beside = column(self.banner, self.offer, (right, 1), gap_px=0)
         inside = QWidget(self)
-        row = QHBoxLayout(inside)
-        row.setContentsMargins(0, 0, 0, 0)
-        row.setSpacing(0)
         # Beside the bars: its rows do not move under the mouse when one comes or goes.
-        row.addWidget(self.navigation)
-        row.addLayout(column, 1)
+        row(self.navigation, (beside, 1), on=inside, margins=NO_MARGINS, gap_px=0)
         self.setCentralWidget(inside)
         self.status_line = StatusLine(self)
         self.statusBar().addWidget(self.status_line, 1)
