@@ -127,7 +127,7 @@ class ConfigEditor(QWidget):
             self.refresh()
 
     def _failed(self, error: ApiError) -> None:
-        self._not_read = f"{error.message}\n{error.remedy}".strip()
+        self._not_read = error.words()
         self._show_state()
         self._tell(error)
 

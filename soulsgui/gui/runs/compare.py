@@ -203,7 +203,7 @@ class ComparePanel(QWidget):
         self._show([run_title(one) for one in found.runs], run_lines(found))
 
     def _failed(self, error: ApiError) -> None:
-        self._words.setText(f"{error.message} {error.remedy}".strip())
+        self._words.setText(error.words(" "))
 
     def _show(self, names: Sequence[str], lines: Sequence[Line]) -> None:
         columns = [Column[Line]("what", "", lambda line: line.what, width=26)]

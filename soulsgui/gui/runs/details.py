@@ -187,7 +187,7 @@ class RunSettingsTab(QWidget):
     def _failed(self, error: ApiError) -> None:
         if self.form is not None:
             self.form.hide()
-        self._say(f"{error.message}\n{error.remedy}".strip(), "bad")
+        self._say(error.words(), "bad")
 
 
 def own_values(values: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:

@@ -188,4 +188,4 @@ class FormDialog(FittingDialog):
 
     def show_problem(self, error: ApiError) -> None:
         """Say why it was not done, and what to do."""
-        self.say_wrong(f"{error.message}\n{error.remedy}".strip())
+        self.say_wrong(error.words())
