@@ -107,6 +107,7 @@ class Player(FittingDialog):
         pane.set_speed(self.speed.currentData())
         pane.seed = self.seed.value()
         pane.changed.connect(self._show_playing)
+        pane.episode_wanted.connect(self._see_episode)
         pane.picture.key_pressed.connect(self._key)
         self.panes.append(pane)
         self._beside.addWidget(pane, 1)
@@ -146,6 +147,10 @@ class Player(FittingDialog):
         for pane in self.panes:
             pane.play(playing)
         self._show_playing()
+
+    def _see_episode(self, number: int) -> None:
+        for pane in self.panes:
+            pane.see_episode(number)
 
     def _move(self, by: int) -> None:
         for pane in self.panes:
