@@ -16,6 +16,7 @@ from soulsgui.gui.models.rules import SCORE_TITLES, STOP_SWEEP, run_title
 from soulsgui.gui.runs.models import GroupRow, statistics_words
 from soulsgui.gui.settings.spec import as_yaml
 from soulsgui.gui.shell import Shell, notify_problem
+from soulsgui.gui.shell.pages import PLOTS
 from soulsgui.gui.states import Look, run_look
 from soulsgui.gui.widgets.ask import AskingButton
 from soulsgui.gui.widgets.boxes import NO_MARGINS, column, row
@@ -321,21 +322,28 @@ class GroupPanel(QWidget):
 
     def __init__(self, feed: Feed, shell: Shell, parent: QWidget | None = None) -> None:
         super().__init__(parent)
+        self._runs: list[str] = []
         self._title = Heading("", 1, self)
         self._facts = muted(wrapped("", self, selectable=True))
+        self.curves = FittingButton("Curves", "page-plots", self)
+        self.curves.explain("Show its runs over each other on the page of plots")
+        self.curves.clicked.connect(lambda: shell.show_page(PLOTS, runs=self._runs))
         self.experiment = ExperimentPart(feed, self)
         self.sweep = SweepPart(feed, shell, self)
         self._stack = QStackedLayout()
         self._stack.addWidget(self.experiment)
         self._stack.addWidget(self.sweep)
-        column(row(self._title, (self._facts, 1)), (self._stack, 1), on=self, margins=(0, 8, 0, 0))
+        head = row(self._title, (self._facts, 1), self.curves)
+        column(head, (self._stack, 1), on=self, margins=(0, 8, 0, 0))
 
     def deeds(self) -> list[Deed]:
         """Return what the menu of the row repeats."""
-        return [] if self._stack.currentIndex() == 0 else [self.sweep.use, self.sweep.stop]
+        of_sweep: list[Deed] = [self.sweep.use, self.sweep.stop]
+        return [self.curves, *(of_sweep if self._stack.currentIndex() else [])]
 
     def show_row(self, group: GroupRow) -> None:
         """Show an experiment or a sweep."""
+        self._runs = group.runs
         self._title.setText(group.name)
         kind = "sweep" if group.sweep and not group.experiment else "experiment"
         self._facts.setText(f"{kind} {group.id} · {group.env_id} · {text.size(group.size_bytes)}")

@@ -53,10 +53,15 @@ def queued_rows(queue: Iterable[QueuedRun]) -> list[QueuedRow]:
 class GroupRow(RunSummary):
     """The runs of an experiment or of a sweep, as one row above them."""
 
-    total: int
+    runs: list[str]  # their ids
     over: int
     open: bool  # whether its runs are shown
     statistics: Experiment | None = None  # of an experiment, over the best mean returns of its runs
+
+    @property
+    def total(self) -> int:
+        """How many runs there are."""
+        return len(self.runs)
 
 
 def group_of(run: RunSummary) -> str:
@@ -79,7 +84,7 @@ def group_row(runs: Sequence[RunSummary], opened: bool | None, statistics: Exper
         state=active.state if active is not None else "finished",
         created=min(run.created for run in runs),
         best_mean_return=statistics.mean if statistics is not None else max(best, default=None),
-        total=len(runs),
+        runs=[run.id for run in runs],
         over=sum(not run_is_active(run.state) for run in runs),
         open=active is not None if opened is None else opened,
         statistics=statistics,
