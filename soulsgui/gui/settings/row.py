@@ -208,6 +208,7 @@ class SettingRow(QWidget):
         set_tip(badge, f"When a change takes effect{more}")
         self._unit = muted(Label(spec.info.unit, self))
         self.reset = QPushButton("Reset", self)
+        self.reset.setAccessibleName(f"Reset {spec.title}")
         self.reset.setProperty("role", "flat")
         dress(self.reset, "reset")
         self.reset.clicked.connect(lambda: self.reset_asked.emit(spec.key))

@@ -5,7 +5,7 @@ Its dialogs are imported when they are first wanted, so that none delays it.
 
 import socket
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -278,13 +278,19 @@ class MainWindow(QMainWindow):
 
     def show_page(self, name: str, **where: Any) -> None:
         """Bring a page to the front, after the one that is shown was asked for its unsaved changes."""
+        self.go_to(name, lambda: None, **where)
+
+    def go_to(self, name: str, then: Callable[[], object], **where: Any) -> None:
+        """Show a page, as `show_page` does, and do something there."""
         if name == self.pages.shown:
             self.pages.show_page(name, **where)
+            then()
             return
 
         def go_on(leave: bool) -> None:
             if leave:
                 self._show_page(name, where)
+                then()
             else:
                 self.navigation.show_page(self.pages.shown)
 
