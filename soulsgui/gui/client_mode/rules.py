@@ -44,7 +44,7 @@ class RulesRow(QFrame):
 
     def _build(self) -> None:
         minutes = round(IDLE_AFTER_S / 60)
-        self.idle = QCheckBox("&Nobody is at it", self)
+        self.idle = QCheckBox("&Nobody uses this computer", self)
         self._idle_tip = (
             "It waits from the first key or mouse movement on, and plays again when there was none for "
             f"{minutes} minutes. Games that are played by sending keys look like somebody, too."
@@ -63,14 +63,14 @@ class RulesRow(QFrame):
             self.share.addItem(words, share)
         # In a narrow window its words are cut rather than the page.
         self.share.setMinimumWidth(self.fontMetrics().averageCharWidth() * _SHARE_CHARACTERS)
-        self.share.setToolTip("To take more than before, the client is started anew")
+        self.share.setToolTip("To take more than before, the client is restarted")
         self.share.currentIndexChanged.connect(self._changed)
         of_cpu = muted(Label("Tak&es the processor", self))
         of_cpu.setBuddy(self.share)
         self.why_idle, self.why_full_screen = muted(ElidedLabel("", self)), muted(ElidedLabel("", self))
         self.anywhere = QCheckBox("wherever &you may, not in its own folder alone", self)
         self._anywhere_tip = (
-            "For games that save elsewhere, or run under Steam or Wine. The client is started anew."
+            "For games that save elsewhere, or run under Steam or Wine. The client is restarted."
         )
         self.shows = QCheckBox("a small picture of it to the server's &owner", self)
         shows = muted(Label("Shows its game", self))
@@ -144,7 +144,7 @@ class RulesRow(QFrame):
             (self.full_screen, no_full_screen, self._full_screen_tip),
             (self.hours, offline, "By this computer's clock; also over midnight"),
             (self.anywhere, no_anywhere, self._anywhere_tip),
-            (self.shows, offline, "For games that render as pictures. The client is started anew."),
+            (self.shows, offline, "For games that render as pictures. The client is restarted."),
         ):
             # What is on can always be switched off.
             box.setEnabled(not offline and (not why or box.isChecked()))

@@ -236,7 +236,7 @@ class ServersRow(QWidget):
         reason = why_not(self._feed.connection)
         if not reason and self.chosen is None:
             reason = "This computer's own server is always in the list."
-        self.forget.allow(not reason, reason or "Throw the invitation of this server away")
+        self.forget.allow(not reason, reason or "Delete the invitation of this server")
 
     def _chosen(self) -> None:
         server_id = str(self.box.currentData())

@@ -165,7 +165,7 @@ class InviteDialog(FittingDialog):
         self.lan.allowed.connect(lambda: self._fetch.request())
         self.wrong = Remark(page)
         self._first = Words("&Invite", "Inviting …", "Invited")
-        self._again = Words("&Invite anew", "Inviting …", "Invited")
+        self._again = Words("&Invite again", "Inviting …", "Invited")
         self.invite = CommandButton(self._first, "add", self._send, page)
         self.invite.setObjectName("inviteCreate")
         make_primary(self.invite)
@@ -253,7 +253,7 @@ class InviteDialog(FittingDialog):
         self._title.setText(f"{made.client} is invited")
         told = (
             "Give the link or the file to that computer and nobody else: whoever has one plays as "
-            f"{made.client}. It is told this once; later you can only invite anew.\n"
+            f"{made.client}. It is shown this once; later you can only invite again.\n"
             "Without SoulsGUI there yet: unpack it, and in its folder type "
             f"python3 packaging/bootstrap.py client {invitation_file_name(made.client)}"
         )

@@ -53,7 +53,7 @@ class ClientLogDialog(FittingDialog):
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         self.setWindowTitle(text.plain(f"Log of {client.name}"))
         self._client = client
-        told = f"Warnings and errors that {client.name} has told; the whole log is on its own computer."
+        told = f"Warnings and errors that {client.name} has reported; the whole log is on its own computer."
         self.pane = LogPane(self)
         self.pane.show_empty_text("Asking the server …")
         self.wrong = Remark(self)
@@ -70,7 +70,7 @@ class ClientLogDialog(FittingDialog):
 
     def _take(self, result: dict[str, Any]) -> None:
         self.wrong.hide()
-        self.pane.show_empty_text(f"{self._client.name} has told of no trouble.")
+        self.pane.show_empty_text(f"{self._client.name} has reported no problems.")
         self.pane.replace(ClientLog.model_validate(result).lines, with_service=False)
 
     def _failed(self, error: ApiError) -> None:

@@ -55,7 +55,7 @@ class EditorHead(QWidget):
         self.state.setText(words)
         set_property(self.state, "tone", tone)
         self._path.setText(f"What the next run will use: {path}" if path else "")
-        reason = away or ("Mend the mistakes first." if mistakes else "")
+        reason = away or ("Fix the mistakes first." if mistakes else "")
         reason = reason or ("" if unsaved else "There is nothing to save.")
         self.save.allow(not reason, reason or "Save (Ctrl+S)")
         self.discard.setEnabled(unsaved)
@@ -76,7 +76,7 @@ class PresetRow(QWidget):
         super().__init__(parent)
         self._presets: dict[str, Preset] = {}
         self.winning: list[str] = []  # the settings of the user's own that win over the preset
-        self.box = PresetBox("None (as shipped)", self)
+        self.box = PresetBox("None (defaults)", self)
         self.box.setAccessibleName("Preset")
         self.box.activated.connect(lambda _: self.chosen.emit(self.box.currentData() or ""))
         label = Label("&Preset", self)
@@ -112,7 +112,7 @@ class PresetRow(QWidget):
         if place < 0:
             self.box.setPlaceholderText(name)
         preset = self._presets.get(name)
-        nothing = "Your own settings lie over the shipped ones."
+        nothing = "Your own settings replace the defaults."
         unknown = "There is no such preset."
         self.about.setText(preset.about if preset else unknown if name else nothing)
         self.winning = still_winning(preset.values, mine) if preset else []

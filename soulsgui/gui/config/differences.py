@@ -84,12 +84,12 @@ def _planned(one: Difference) -> str:
 def _origin(one: Difference) -> str:
     if one.origin == YOURS:
         return "yours"
-    return f"preset {one.origin}" if one.origin else "shipped"
+    return f"preset {one.origin}" if one.origin else "default"
 
 
 COLUMNS: tuple[Column[Difference], ...] = (
     Column("key", "Setting", lambda one: one.spec.key, tip=lambda one: one.spec.info.description, width=28),
-    Column("shipped", "Shipped", lambda one: one.spec.shown(one.shipped), width=18),
+    Column("shipped", "Default", lambda one: one.spec.shown(one.shipped), width=18),
     Column(
         "planned",
         "Next run",
@@ -106,7 +106,7 @@ COLUMNS: tuple[Column[Difference], ...] = (
             Look("state-info", Tone.BUSY, "") if one.running_differs else Look("", Tone.TEXT, "")
         ),
         width=18,
-        about="What the run uses that goes on",
+        about="What the current run uses",
     ),
     Column("effect", "Takes effect", lambda one: effect_words(one.spec.info.effect)[0], width=18),
 )
@@ -133,7 +133,7 @@ def effect_sentence(keys: Iterable[str]) -> str:
         ("in the tab Running", [info.key for info in told if info.effect.live]),
     ):
         if keys:
-            sentences.append(f"A run that goes on takes it {how}: {', '.join(keys)}.")
+            sentences.append(f"The current run takes it {how}: {', '.join(keys)}.")
     return " ".join(sentences)
 
 
@@ -156,8 +156,8 @@ class DifferencesTab(QWidget):
         about = muted(Label("A double click on a row leads to the setting in the form.", self))
         self._empty = EmptyState(
             "compare",
-            "Everything is as shipped",
-            "What you change appears here, and so does what the present run uses instead.",
+            "Everything has its default value",
+            "What you change appears here, and so does what the current run uses instead.",
             parent=self,
         )
         page = QWidget(self)

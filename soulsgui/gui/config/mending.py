@@ -95,7 +95,7 @@ class MendConfigDialog(FittingDialog):
         super().__init__(parent)
         self.setObjectName("mendConfigDialog")
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        self.setWindowTitle("Mend the configuration")
+        self.setWindowTitle("Fix the configuration")
         self.mending = Mending(path)
         self._filling = False
         self._soon = QTimer(self, singleShot=True, interval=_DEBOUNCE_MS)
@@ -110,7 +110,7 @@ class MendConfigDialog(FittingDialog):
             self.text.go_to(first)
 
     def _build(self) -> None:
-        words = "The server can't start with this file as it is. Nothing of a run is touched."
+        words = "The server can't start with this file as it is. Your runs are not affected."
         place = muted(ElidedLabel(str(self.mending.path), self))
         self.problem_bar = ProblemBar(self)
         self.problem_bar.opened.connect(self._open_problem)
@@ -130,7 +130,7 @@ class MendConfigDialog(FittingDialog):
         self.open_file = FittingButton("Open the file", "folder", self)
         self.open_file.clicked.connect(self._open_file)
         self.aside = FittingButton("Set the file aside", "trash", self)
-        self.aside.explain("Gives it another name; the server starts with the shipped settings")
+        self.aside.explain("Renames it; the server starts with the default settings")
         self.aside.clicked.connect(self._ask_to_set_aside)
         self.again = QPushButton(self)
         make_primary(self.again)
@@ -155,7 +155,7 @@ class MendConfigDialog(FittingDialog):
         self.text.show_problems(by_line(problems))
         key = self._key()
         self.take_out.setEnabled(bool(key))
-        tip = f"{key}: its shipped value holds then" if key else ""
+        tip = f"{key}: its default then applies" if key else ""
         self.take_out.explain(tip or "No mistake names a setting.")
         changed = self.mending.changed
         self.again.setText("Save and try again" if changed else "Try again")

@@ -149,7 +149,7 @@ class ConfigEditor(QWidget):
         elif values.text == mine:
             self._show_text(values)
         else:
-            self.conflict_bar.offer(self._draft.mergeable, "A text is not YAML: mend it first.")
+            self.conflict_bar.offer(self._draft.mergeable, "A text is not YAML: fix it first.")
         self._show_state()
 
     def _show_text(self, values: ConfigValues) -> None:

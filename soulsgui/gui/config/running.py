@@ -67,7 +67,7 @@ class RunningTab(QWidget):
         self._title = Heading("", 2, self)
         about = "These take effect with the next update or round. Each change becomes an event of the run."
         self._empty = EmptyState(
-            "page-config", "No run goes on", "Its live settings stand here.", parent=self
+            "page-config", "No run is active", "Its live settings are shown here.", parent=self
         )
         self.keep = QCheckBox("Also for the ne&xt run", self)
         self.keep.setChecked(True)
@@ -142,9 +142,9 @@ class RunningTab(QWidget):
         away = why_refused("config.apply", self._feed.connection, self._feed.status)
         edits = self.form.edits if self.form is not None else None
         changed = sorted(edits.own) if edits is not None else []
-        wrong = "Mend the mistakes first." if edits is not None and edits.problems else ""
+        wrong = "Fix the mistakes first." if edits is not None and edits.problems else ""
         refusal = away or wrong or ("" if changed else "Nothing is changed yet.")
-        self.apply.allow(not refusal, refusal or f"Let the run go on with {', '.join(changed)}")
+        self.apply.allow(not refusal, refusal or f"Let the run continue with {', '.join(changed)}")
         refusal = away or ("" if self._last else "Nothing was changed, or all of it was taken back.")
         self.undo.allow(not refusal, refusal or f"Take back: {self._last}")
 
@@ -157,7 +157,7 @@ class RunningTab(QWidget):
     def _applied(self, result: dict[str, Any]) -> None:
         if self.form is not None:
             self.form.setEnabled(False)  # it takes the new values whole
-        self._say(result, "The run goes on with the new values")
+        self._say(result, "The run continues with the new values")
         if self.keep.isChecked():
             saved = self._feed.call("config.save", {"changes": self._wanted})
             carry_out(self._shell, saved, lambda _: None)
@@ -169,7 +169,7 @@ class RunningTab(QWidget):
     def _undone(self, result: dict[str, Any]) -> None:
         if self.form is not None:
             self.form.setEnabled(False)
-        self._say(result, "The run goes on with the values before")
+        self._say(result, "The run continues with the old values")
         self.refresh()
 
     def _say(self, result: dict[str, Any], words: str) -> None:

@@ -17,8 +17,9 @@ from soulsgui.gui.widgets.labels import Heading, Label, StateLabel, muted, wrapp
 from soulsgui.wire.control import AlertSent, InvitationList, Reach
 
 _COMES_IN = (
-    "Each has an invitation of its own, and everything is encrypted. What you change holds at once, and is "
-    "written into config.yaml. Another port cuts the connections of clients, and ends their invitations."
+    "Each has an invitation of its own, and everything is encrypted. What you change takes effect at once, "
+    "and is written into config.yaml. Another port cuts the connections of clients, and ends their "
+    "invitations."
 )
 _ALERTS = (
     "A webhook is told when a goal is reached, a run makes no progress, a client is lost, the disk is low, "
@@ -135,7 +136,7 @@ class ServerTab(QWidget):
     def _applied(self, result: dict[str, Any]) -> None:
         told = Reach.model_validate(result)
         again = ", ".join(told.reissue)
-        detail = f"Invite these anew: {again}. Their invitations name the port of before." if again else ""
+        detail = f"Invite these again: {again}. Their invitations name the old port." if again else ""
         self._shell.notify("success", "The server's network access was changed", detail)
         self.refresh()
         self.changed.emit()

@@ -44,7 +44,7 @@ class Views(QTabWidget):
         self._stale = False
         self._filling = False
         self._form_page = QWidget(self)
-        unreadable = "The text is not YAML at the moment, so the form can't show it. Mend it in the tab YAML."
+        unreadable = "The text is not YAML at the moment, so the form can't show it. Fix it in the tab YAML."
         self._unreadable = wrapped(unreadable, self._form_page, "bad")
         self._unreadable.hide()
         self._waiting = muted(wrapped(_READING, self._form_page))
@@ -61,7 +61,7 @@ class Views(QTabWidget):
     def _text_page(self) -> QWidget:
         page = QWidget(self)
         page.setFocusProxy(self.text)
-        about = muted(Label("Only what differs from the shipped values needs to stand here.", page))
+        about = muted(Label("Only what differs from the defaults needs to be here.", page))
         column(about, (self.text, 1), on=page, margins=(0, 8, 0, 0))
         return page
 

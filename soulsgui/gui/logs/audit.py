@@ -78,7 +78,7 @@ class AuditTab(QWidget):
         return self._feed.ask("history.audit", {"limit": _MOST})
 
     def _take(self, result: dict[str, Any]) -> None:
-        self._empty.say("Nothing was changed yet", "Commands of windows and command lines stand here.")
+        self._empty.say("Nothing was changed yet", "Commands of windows and command lines are listed here.")
         self._show([AuditEntry.model_validate(one) for one in result["entries"]])
 
     def _show_connection(self, connection: Connection) -> None:

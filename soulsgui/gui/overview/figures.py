@@ -20,7 +20,7 @@ _HEAD_CHARACTERS = 18
 _NAME_CHARACTERS = 40
 _NAMED = 2
 _MARGIN_PX = 4
-_LEFT = "How long it takes to its goal if it goes on as at present: a guess"
+_LEFT = "How long it takes to its goal if it continues as now: a guess"
 _LAG = "Updates between the weights that samples were made with and the newest ones"
 
 

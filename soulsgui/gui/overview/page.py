@@ -144,7 +144,7 @@ class OverviewPage(QWidget):
         self.end = EndStrip(feed, shell, self)
         self.figures = FiguresRow(self)
         self.watch = FittingButton("Watch it play", "watch", self)
-        self.watch.explain("The weights that are trained at this moment play, and you see how")
+        self.watch.explain("See the weights play that are being trained right now")
         self.plot = PlotSection(feed, shell.settings(), self)
         self.clients = ClientsSection(feed, self)
         self.bottleneck = muted(ElidedLabel("", self))
@@ -266,7 +266,7 @@ class OverviewPage(QWidget):
         if known:
             self.empty.say("No run yet", "Start one, and its curve appears here within seconds.")
         else:
-            self.empty.say(why_not(self._feed.connection), "The server has not told anything so far.")
+            self.empty.say(why_not(self._feed.connection), "The server has sent nothing yet.")
         self.empty.button.setVisible(known)
 
     def _show_connection(self, connection: Connection) -> None:

@@ -113,7 +113,7 @@ class PlotsPage(QWidget):
         self.landing.setObjectName("plotsRuns")
         self.pin = FittingButton("Pin", "pin", self)
         self.pin.setCheckable(True)
-        self.pin.explain("Keep the run at the top of the list, and drawn by “Only this”")
+        self.pin.explain("Keep the run at the top of the list; “Only this” draws it, too")
         self.only = FittingButton("Only this", "filter", self)
         self.only.explain("Draw no other run but this one and the pinned ones")
         self.runs.column.addLayout(flow(self.pin, self.only, gap_px=6))
@@ -511,7 +511,7 @@ class PlotsPage(QWidget):
         dialog = QInputDialog(self)
         dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         dialog.setWindowTitle("Save this layout")
-        dialog.setLabelText("What it is to be called:")
+        dialog.setLabelText("Name of the layout:")
         dialog.textValueSelected.connect(self.save_layout)
         dialog.open()
 

@@ -143,7 +143,7 @@ class ComparePanel(QWidget):
         active = self._feed.status.run
         kept = [why_run_not_trashed(one, active) for one in rows if not isinstance(one, GroupRow)]
         refusal = why_not(self._feed.connection) or next(filter(None, kept), "")
-        refusal = refusal or ("" if kept else "The runs of an experiment are thrown away one by one.")
+        refusal = refusal or ("" if kept else "Delete the runs of an experiment one by one.")
         self.trash.setEnabled(not refusal)
         self.trash.explain(refusal or "They can be put back from there")
         drawn = any(self._drawable.values())

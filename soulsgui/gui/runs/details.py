@@ -105,7 +105,7 @@ class EventsTab(QWidget):
         return self._feed.ask("history.events", {"since": 0}) if self._run else None
 
     def _take(self, result: dict[str, Any]) -> None:
-        self._empty.say("Nothing happened yet", "Starts, stops and crashes stand here.")
+        self._empty.say("Nothing happened yet", "Starts, stops and crashes are listed here.")
         self._show([Event.model_validate(one) for one in result["events"]])
 
     def _show(self, events: list[Event]) -> None:
@@ -182,7 +182,7 @@ class RunSettingsTab(QWidget):
         self.form.load(shipped, own_values(values.run, shipped))
         self.form.set_read_only(True)
         self.form.show()
-        self._say("“Modified only” shows what differs from the shipped values.")
+        self._say("“Modified only” shows what differs from the defaults.")
 
     def _failed(self, error: ApiError) -> None:
         if self.form is not None:
@@ -271,7 +271,7 @@ class RunDetails(QWidget):
     def _buttons(self) -> list[FittingButton]:
         words = Words("Resume", "Resuming …", "Resumed")
         self.resume = AskingButton(words, "resume", self._resume, self._resume_question, self)
-        words = Words("Go on without its goal", "Resuming …", "Resumed")
+        words = Words("Continue without its goal", "Resuming …", "Resumed")
         self.without_goal = AskingButton(
             words, "resume", lambda: self._resume(without_goal=True), self._resume_question, self
         )
@@ -337,7 +337,7 @@ class RunDetails(QWidget):
         away = why_not(self._feed.connection)
         reason = away or why_not_resumed(self._run)
         saved = self._run is None or self._run.resumable
-        begins = "Go on from its newest checkpoint" if saved else "Begin again: it has no checkpoint"
+        begins = "Continue from its newest checkpoint" if saved else "Begin again: it has no checkpoint"
         self.resume.allow(not reason, reason or f"{begins}, as a new attempt")
         self.without_goal.setVisible(self._run is not None and has_reached(self._run))
         self.without_goal.allow(not away, away or f"{begins}, until it is stopped")
@@ -351,12 +351,12 @@ class RunDetails(QWidget):
         allow(self.copy, "" if path else away or chosen, path)
         pinned = self._run is not None and self._run.pinned
         self.pin.setText("Unpin" if pinned else "Pin")
-        unpin = "Let it be thrown away again"
-        allow(self.pin, away or chosen, unpin if pinned else "Keep it from being thrown away")
+        unpin = "Allow it to be deleted again"
+        allow(self.pin, away or chosen, unpin if pinned else "Protect it from being deleted")
         allow(self.export, away or chosen, "Write all of it into one file, which opens on any server")
         refusal = away or why_run_not_trashed(self._run, self._feed.status.run)
         freed = text.size(self._run.size_bytes) if self._run is not None else ""
-        allow(self.trash, refusal, f"Throw it away; {freed} become free when the bin is emptied")
+        allow(self.trash, refusal, f"Delete it; {freed} become free when the bin is emptied")
         self.open.setVisible(bool(path) and not self._feed.remote and Path(path).is_dir())
 
     @property

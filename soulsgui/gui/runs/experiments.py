@@ -112,14 +112,14 @@ _TRIAL_LOOKS = {
     "waiting": Look("state-waiting", Tone.IDLE, "Waits", 3),
     "running": Look("state-good", Tone.GOOD, "Running", 0),
     "complete": Look("state-finished", Tone.GOOD, "Complete", 1),
-    "pruned": Look("state-idle", Tone.IDLE, "Given up", 2),
+    "pruned": Look("state-idle", Tone.IDLE, "Pruned", 2),
     "failed": Look("state-bad", Tone.BAD, "Failed", 4),
 }
 _SWEEP_WORDS = {
-    "running": "It goes on.",
-    "finished": "It has made its trials.",
+    "running": "It is running.",
+    "finished": "All its trials are done.",
     "stopped": "It was stopped.",
-    "failed": "It was given up: three trials in a row came to nothing.",
+    "failed": "It was stopped: three trials in a row failed.",
 }
 
 
@@ -176,7 +176,7 @@ def trial_columns(sweep: SweepStatus) -> list[Column[SweepTrial]]:
     ]
     for key in sweep.space:
         mattered = sweep.importance.get(key)
-        about = key if mattered is None else f"{key}: {text.percent(100 * mattered)} of what mattered"
+        about = key if mattered is None else f"{key}: importance {text.percent(100 * mattered)}"
         columns.append(_setting_column(key, about))
     return columns
 
@@ -191,9 +191,9 @@ def sweep_words(sweep: SweepStatus) -> str:
     if sweep.importance:
         ordered = sorted(sweep.importance.items(), key=lambda item: -item[1])
         shares = ", ".join(f"{key} {text.percent(100 * share)}" for key, share in ordered)
-        lines.append(f"What mattered: {shares}.")
+        lines.append(f"Importance: {shares}.")
     else:
-        lines.append("What mattered is told once four trials are complete.")
+        lines.append("Importance is shown once four trials are complete.")
     return "\n".join(lines)
 
 

@@ -107,7 +107,7 @@ class RunsPage(QWidget):
         self.bring.clicked.connect(self._ask_file)
         self.bin = FittingButton("Bin", "trash", self)
         self.bin.setCheckable(True)
-        self.bin.explain("Show the runs that were thrown away")
+        self.bin.explain("Show deleted runs")
         self.bin.toggled.connect(self._other_list)
         words = Words("Empty the bin…", "Removing …", "Emptied")
         self.purge = AskingButton(words, "remove", self._purge, self._purge_question, self)

@@ -62,14 +62,14 @@ class QueuePanel(QWidget):
         facts = [f"place {row.place} of {last}", row.env_id, algorithm_title(row), f"seed {row.seed}"]
         facts += [f"experiment {row.experiment}"] if row.experiment else []
         facts += [f"trial of the sweep {row.sweep}"] if row.sweep else []
-        begins = "It begins when those before it have ended, with the settings of when it was asked for."
+        begins = "It begins when those before it have ended, with the settings it was queued with."
         self._facts.setText(f"{' · '.join(fact for fact in facts if fact)}\n{begins}")
         away, first, end = why_not(self._feed.connection), row.place == 1, row.place == last
         for name, refusal, hint in (
             ("first", "It begins next already." if first else "", "It begins before all others that wait"),
             ("earlier", "It begins next already." if first else "", "One place forward"),
             ("later", "It is the last one." if end else "", "One place back"),
-            ("remove", "", "What it was to begin with is gone then"),
+            ("remove", "", "Its settings are discarded"),
             ("all", "", "All runs of its experiment that wait"),
             ("sweep", "", "End it, with this trial"),
         ):
@@ -84,7 +84,7 @@ class QueuePanel(QWidget):
         return self._feed.call("run.queue.move", params)
 
     def _question(self) -> Question | None:
-        sentence = "What it was to begin with is gone then; no run is lost."
+        sentence = "Its settings are discarded; no run is lost."
         return Question(f"Take {self._title.text()} out of the queue?", sentence, "Take out")
 
     def _remove(self) -> Call | None:
@@ -92,7 +92,7 @@ class QueuePanel(QWidget):
         return self._feed.call("run.queue.remove", {"which": str(row.number)}) if row is not None else None
 
     def _question_of_all(self) -> Question | None:
-        sentence = "What those that wait were to begin with is gone then; runs that have begun stay."
+        sentence = "The settings of those that wait are discarded; runs that have begun stay."
         name = self._row.experiment if self._row is not None else ""
         return Question(f"Take all that waits of {name} out of the queue?", sentence, "Take out")
 

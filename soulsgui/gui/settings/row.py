@@ -204,7 +204,7 @@ class SettingRow(QWidget):
             Effect.NOW: " in the tab Running.",
             Effect.NEXT_ROUND: " in the tab Running.",
         }.get(effect, "")
-        more = f". A run that goes on takes another value{by_hand}" if by_hand else ""
+        more = f". The current run takes another value{by_hand}" if by_hand else ""
         set_tip(badge, f"When a change takes effect{more}")
         self._unit = muted(Label(spec.info.unit, self))
         self.reset = QPushButton("Reset", self)
@@ -235,7 +235,7 @@ class SettingRow(QWidget):
                 f"{' and '.join(', '.join(choices).rsplit(', ', 1))}: {value}"
                 for value, choices in by_value.items()
             )
-            parts.append(f"Shipped with {'; '.join(told)}.")
+            parts.append(f"Default with {'; '.join(told)}.")
         return _CODE.sub(r"<code>\1</code>", html.escape(" · ".join(parts), quote=False))
 
     def changeEvent(self, event: QEvent) -> None:

@@ -92,7 +92,7 @@ class AboutDialog(FittingDialog):
         self.setWindowTitle("About SoulsGUI")
         logo = Label(parent=self)
         logo.setPixmap(app_icon().pixmap(_LOGO_PX, _LOGO_PX))
-        what = wrapped("One computer trains, many play, and you steer all of it from here.", self)
+        what = wrapped("One computer trains, many play, and you control all of it from here.", self)
         title = column(Heading(f"SoulsGUI {__version__}", 2, self), muted(what))
         hint = "For a report: this names folders and versions, but nothing secret."
         self.facts = QPlainTextEdit(diagnostics(feed, preferences, last_error), self)

@@ -39,7 +39,7 @@ _CLOSING = {
 }
 _LEAVING = {
     AtLeaving.ASK: "Ask every time",
-    AtLeaving.TRAY: "Stay in the tray and play on",
+    AtLeaving.TRAY: "Stay in the tray and keep playing",
     AtLeaving.QUIT: "End the episode, then quit",
 }
 

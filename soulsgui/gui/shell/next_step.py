@@ -81,7 +81,7 @@ class OfferBar(QFrame):
         make_primary(self.train_next)
         dress(self.train_next, "play")
         self.train_next.clicked.connect(self._train_next)
-        self.go_on = QPushButton("Go on without the goal", self)
+        self.go_on = QPushButton("Continue without the goal", self)
         self.go_on.clicked.connect(self._go_on)
         self.open_run = QPushButton("Open run", self)
         self.open_run.clicked.connect(self._open_run)

@@ -208,13 +208,13 @@ _PAUSE = (
     Words("&Pause", "Pausing …", "Paused"),
     "pause",
     "run.pause",
-    "Clients are granted nothing and nothing is learned; everything is kept",
+    "Clients wait and nothing is learned; everything is kept",
 )
 _CONTINUE = (
-    Words("Contin&ue", "Going on …", "Goes on"),
+    Words("Contin&ue", "Continuing …", "Continued"),
     "play",
     "run.continue",
-    "Let the run go on where it is",
+    "Let the run continue where it is",
 )
 _TITLES = {Mode.SERVER: "Server mode", Mode.CLIENT: "Client mode"}
 _HINTS = {
@@ -228,7 +228,7 @@ _ICON_ROOM_PX = 32
 def other_side(mode: Mode, run_state: str, playing: bool) -> str:
     """Return what goes on at the side of the program that is not shown; empty for nothing."""
     if mode is Mode.CLIENT:
-        return "a run goes on" if run_is_active(run_state) else ""
+        return "a run is active" if run_is_active(run_state) else ""
     return "this computer plays" if playing else ""
 
 
@@ -426,14 +426,14 @@ class Toolbar(QToolBar):
         self.pause.set_words(pausing, mark, lambda: self._feed.call(command))
         for button, name, hint in (
             (self.new_run, "run.start", "Choose a preset or your settings, and begin a run"),
-            (self.resume, "run.resume", f"Go on with {newest} from its newest checkpoint"),
+            (self.resume, "run.resume", f"Continue {newest} from its newest checkpoint"),
             (self.pause, command, tip),
             (self.stop, "run.stop", "Save and end the run; Redis and remote clients stay"),
             (self.quicksave, "checkpoint.save", "Save a checkpoint now (Ctrl+Shift+S)"),
         ):
             _allow(button, why_refused(name, connection, self._feed.status), hint)
         if connection.config is not None:
-            _allow(self.configure, "", "Mend the mistakes for which no server can start")
+            _allow(self.configure, "", "Fix the mistakes that keep the server from starting")
         else:
             _allow(self.configure, why_not(connection), "Settings of the next run and the server")
         state = run.state if connection.live else ""

@@ -499,11 +499,11 @@ class MainWindow(QMainWindow):
                 UpdateDialog("The server's runner is newer than this window.", steps, self).open()
         elif state is ConnectionState.TOO_NEW:
             there = "Update SoulsGUI there, then end" if self._feed.remote else "End"
-            begin = "begin it anew there" if self._feed.remote else "let this window start a new one"
+            begin = "start it again there" if self._feed.remote else "let this window start a new one"
             self.notify(
                 "info",
                 f"The runner was started by an older SoulsGUI. {there} it, then {begin}.",
-                "Type: soulsgui shutdown. It saves the run first; Resume goes on with it.",
+                "Type: soulsgui shutdown. It saves the run first; Resume continues it.",
             )
         elif state in (ConnectionState.RUNNER_GONE, ConnectionState.SHUT_DOWN, ConnectionState.START_FAILED):
             self.start_wanted.emit()

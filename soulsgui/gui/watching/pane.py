@@ -122,7 +122,7 @@ class WatchPane(QWidget):
         self.facts = {name: Label(text.NOTHING, self) for name in _FACTS}
         self.heading, self.bars = muted(Label("", self)), ActionBars(self)
         self.slider = QSlider(Qt.Orientation.Horizontal, self)
-        self.slider.setAccessibleName("Which of the pictures that have come")
+        self.slider.setAccessibleName("Place among the pictures received")
         self.slider.valueChanged.connect(self._slid)
         self.words = muted(wrapped("", self, selectable=True))
         self.progress = QProgressBar(self)
@@ -346,7 +346,7 @@ class WatchPane(QWidget):
         words = ". ".join([f"{episodes}: mean return {evaluated_words(found)}", *found.notes])
         self._say(words)
         if not len(self.recording):
-            self._say_empty("It was over before a picture came", words, "Play it again")
+            self._say_empty("It ended before a picture arrived", words, "Play it again")
         self._ended()
 
     def _cancelled(self) -> None:
@@ -440,7 +440,7 @@ class WatchPane(QWidget):
     def _show_connection(self) -> None:
         away = why_not(self._feed.connection)
         if away:
-            self._say(f"{away} What has come can still be looked at.", "warning")
+            self._say(f"{away} What was received can still be viewed.", "warning")
         elif self.words.property("tone") == "warning":
             self._say("")
         if not away and not self.checkpoint.count():

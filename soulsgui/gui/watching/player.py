@@ -85,7 +85,7 @@ class Player(FittingDialog):
         seed = Label("First &seed", self)
         seed.setBuddy(self.seed)
         self.again = FittingButton("&Begin again", "restart", self)
-        self.again.explain("Play from the first seed on")
+        self.again.explain("Play again from the first seed")
         self.again.clicked.connect(self._begin_again)
         self.compare = FittingButton("&Compare", "compare", self)
         self.compare.setCheckable(True)

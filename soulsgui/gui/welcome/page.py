@@ -124,7 +124,7 @@ class WelcomePage(QWidget):
             Tile(
                 "server",
                 "Connect to my server",
-                "A server of yours on another computer, reached by ssh: this window then steers it "
+                "A server of yours on another computer, reached by ssh: this window then controls it "
                 "as if it ran here.",
                 self.connect_it,
                 self,
@@ -132,7 +132,7 @@ class WelcomePage(QWidget):
         )
         for tile in self.tiles:
             tile.setMinimumWidth(self.fontMetrics().averageCharWidth() * _TILE_CHARACTERS)
-        lead = "One computer trains, many play, and you steer all of it from here."
+        lead = "One computer trains, many play, and you control all of it from here."
         tiles = flow(*self.tiles, gap_px=_GAP_PX, columns=True)
         self.recent = QWidget(self)
         self._recent_rows = column(Heading("Recent runs", 1, self.recent), on=self.recent, margins=NO_MARGINS)
@@ -178,7 +178,7 @@ class WelcomePage(QWidget):
         refusal = lacks or why_not(connection)
         run = self._feed.status.run
         active = not refusal and run_is_active(run.state)
-        busy = f"“{run_title(run)}” goes on; stop it first." if active else ""
+        busy = f"“{run_title(run)}” is active; stop it first." if active else ""
         self.try_it.allow(not (refusal or busy), refusal or busy)
         # While it starts, the banner says so.
         away = lacks or ("" if connection.coming or connection.state is ConnectionState.WELCOME else refusal)

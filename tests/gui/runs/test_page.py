@@ -417,7 +417,7 @@ def test_what_is_thrown_away_is_put_back_by_undo_and_kept_is_what_is_pinned_or_n
 ) -> None:
     details, tab = page.details, page.details.checkpoints
     assert not details.trash.isEnabled()
-    assert details.trash.toolTip() == "It goes on: stop it first."
+    assert details.trash.toolTip() == "It is running: stop it first."
     assert "for the case of a crash" in tab.trash.toolTip()
     choose(page, qtbot, "r2")
     server.answers |= {name: {} for name in ("runs.trash", "checkpoint.trash", "checkpoint.restore")}

@@ -27,7 +27,7 @@ HOSTILE = "<img src='file:///canary'>\x1b[2J"
 RUN = RunSummary(id="2026-11-20_first", name="lunar night", env_id="LunarLander-v3", algorithm="ppo")
 IDLE = Status(
     clients=[client("gamer-01", host="attic"), client(HOSTILE)],
-    allowed={"run.stop": "No run goes on."},
+    allowed={"run.stop": "No run is active."},
 )
 
 Find = Callable[[str], CommandPalette]
@@ -131,11 +131,11 @@ def test_every_command_is_there_with_its_key_and_one_that_is_off_with_the_reason
     offered += [button.accessibleName() for button in (window.toolbar.stop, window.toolbar.events)]
     assert {words.replace("&", "") for words in offered} - listed.keys() == {"Find anything…"}
     assert listed["Settings…"][1] == "Ctrl+,"
-    assert listed["Stop run"][0] == "No run goes on."
+    assert listed["Stop run"][0] == "No run is active."
     palette.words.setText("stop run")
     enter(qtbot, palette)
     assert palette.isVisible(), "what is off is not done, nor what stands below it"
-    assert "Not now: No run goes on." in words_of(palette)
+    assert "Not now: No run is active." in words_of(palette)
     fake.take_snapshot(Status(run=RunStatus(id="r1", state="running")))
     palette.reject()
     enter(qtbot, find("stop run"))

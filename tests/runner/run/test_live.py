@@ -37,7 +37,7 @@ def test_changes_are_undone_the_last_one_first(tmp_path: Path) -> None:
 
 
 async def test_live_settings_change_at_a_known_update_stay_and_are_undone(runner: Runner) -> None:
-    with pytest.raises(Refused, match="No run goes on"):
+    with pytest.raises(Refused, match="No run is active"):
         await call(runner, "config.apply", keys={RATE: 1e-4})
     await call(runner, "run.start", name="lr")
     run = runner.run_manager.run
