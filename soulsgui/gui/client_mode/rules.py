@@ -10,6 +10,7 @@ from PySide6.QtWidgets import QCheckBox, QComboBox, QFrame, QGridLayout, QTimeEd
 from soulsgui.gui import text
 from soulsgui.gui.feed import Call, Feed, Fetch
 from soulsgui.gui.models.connection import why_not
+from soulsgui.gui.theme import GAP_L, GAP_S, GAP_XS
 from soulsgui.gui.widgets.boxes import flow, row
 from soulsgui.gui.widgets.inputs import give_room, leave_wheel_to_page
 from soulsgui.gui.widgets.labels import ElidedLabel, Label, muted, set_tip
@@ -77,14 +78,14 @@ class RulesRow(QFrame):
         may_write = muted(Label("May write files", self))
         title = muted(Label("Plays only while", self))
         self._and = Label("and", self)
-        hours = flow(self.hours, self.begin, self._and, self.end, gap_px=6)
+        hours = flow(self.hours, self.begin, self._and, self.end, gap_px=GAP_S)
         grid = QGridLayout(self)
-        grid.setContentsMargins(16, 8, 16, 8)
-        grid.setHorizontalSpacing(16)
-        grid.setVerticalSpacing(4)
+        grid.setContentsMargins(GAP_L, GAP_S, GAP_L, GAP_S)
+        grid.setHorizontalSpacing(GAP_L)
+        grid.setVerticalSpacing(GAP_XS)
         grid.addWidget(title, 0, 0)
-        grid.addLayout(row(self.idle, (self.why_idle, 1), gap_px=16), 0, 1, 1, 2)
-        grid.addLayout(row(self.full_screen, (self.why_full_screen, 1), gap_px=16), 1, 1, 1, 2)
+        grid.addLayout(row(self.idle, (self.why_idle, 1), gap_px=GAP_L), 0, 1, 1, 2)
+        grid.addLayout(row(self.full_screen, (self.why_full_screen, 1), gap_px=GAP_L), 1, 1, 1, 2)
         grid.addLayout(hours, 2, 1, 1, 2)
         grid.addWidget(of_cpu, 3, 0)
         grid.addWidget(self.share, 3, 1)

@@ -9,6 +9,7 @@ from PySide6.QtWidgets import QStackedWidget, QWidget
 
 from soulsgui.gui import text
 from soulsgui.gui.feed import Feed, Fetch
+from soulsgui.gui.theme import GAP_M
 from soulsgui.gui.watching.picture import PictureView
 from soulsgui.gui.widgets.boxes import column
 from soulsgui.gui.widgets.dialog import FittingDialog
@@ -48,7 +49,7 @@ class LookDialog(FittingDialog):
         self.stack.addWidget(self.empty)
         self.stack.addWidget(self.picture)
         self.words = muted(wrapped(_HINT, self))
-        column((self.stack, 1), self.words, self.foot(), on=self, gap_px=10)
+        column((self.stack, 1), self.words, self.foot(), on=self, gap_px=GAP_M)
         self.resize(*_SIZE)
         ask = {"client": client.id}
         self._fetch = Fetch(self, lambda: feed.ask("clients.look", ask), came=self._take, failed=self._failed)

@@ -27,7 +27,8 @@ from soulsgui.gui.models.connection import why_not
 from soulsgui.gui.models.rules import ROSTER_ACTIONS, why_no_log, why_no_look
 from soulsgui.gui.shell import Shell, notify_problem
 from soulsgui.gui.shell.pages import CLIENTS
-from soulsgui.gui.widgets.boxes import column
+from soulsgui.gui.theme import GAP_L, GAP_M, GAP_S, GAP_XS
+from soulsgui.gui.widgets.boxes import PAGE_MARGINS, column
 from soulsgui.gui.widgets.command_button import Words
 from soulsgui.gui.widgets.dialog import FittingDialog, FormDialog
 from soulsgui.gui.widgets.empty_state import EmptyState
@@ -60,7 +61,7 @@ class ClientLogDialog(FittingDialog):
         self.renew = QPushButton("&Ask again", self)
         dress(self.renew, "restart")
         hint = muted(wrapped(told, self))
-        column(hint, (self.pane, 1), self.wrong, self.foot(self.renew), on=self, gap_px=10)
+        column(hint, (self.pane, 1), self.wrong, self.foot(self.renew), on=self, gap_px=GAP_M)
         metrics = self.fontMetrics()
         self.resize(metrics.averageCharWidth() * _CHARACTERS, metrics.lineSpacing() * _LINES)
         question = {"client": client.id, "n": _ASKED}
@@ -204,9 +205,9 @@ class ClientDetails(QFrame):
         self.setProperty("part", "card")
         self.values: dict[str, QLabel] = {}
         grid = QGridLayout(self)
-        grid.setContentsMargins(16, 10, 16, 10)
-        grid.setHorizontalSpacing(14)
-        grid.setVerticalSpacing(4)
+        grid.setContentsMargins(GAP_L, GAP_M, GAP_L, GAP_M)
+        grid.setHorizontalSpacing(GAP_L)
+        grid.setVerticalSpacing(GAP_XS)
         for name, title, row, place, span in _FACTS:
             self.values[name] = value = wrapped("", self, selectable=True)
             value.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
@@ -247,7 +248,7 @@ class ClientsPage(QWidget):
         self.roster = roster = RosterSection(feed, shell, self)
         self.landing = roster.table
         self.details = ClientDetails(self)
-        column((roster, 1), self.details, on=self, margins=(12, 10, 12, 8), gap_px=8)
+        column((roster, 1), self.details, on=self, margins=PAGE_MARGINS, gap_px=GAP_S)
         self._timer = QTimer(self, interval=_TICK_MS)
         self._timer.timeout.connect(self._tick)
         feed.snapshot_taken.connect(self._take_snapshot)

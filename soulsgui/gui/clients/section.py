@@ -31,6 +31,7 @@ from soulsgui.gui.icons import palette_colours
 from soulsgui.gui.models.connection import Connection, why_not
 from soulsgui.gui.models.rules import CLIENT_ACTIONS, ClientAction, Question, possible, question_before
 from soulsgui.gui.states import clients_here
+from soulsgui.gui.theme import GAP_S
 from soulsgui.gui.throttle import Throttle
 from soulsgui.gui.widgets.ask import AskingButton
 from soulsgui.gui.widgets.boxes import NO_MARGINS, column, flow
@@ -125,7 +126,6 @@ class ClientsTable(Table):
 
 
 _TICK_MS = 200
-GAP_PX = 6
 
 
 class ClientsSection(QWidget):
@@ -166,8 +166,8 @@ class ClientsSection(QWidget):
         self._stack = QStackedWidget(self)
         self._stack.addWidget(self.table)
         self._stack.addWidget(self.empty)
-        lines = [flow(*parts, gap_px=GAP_PX) for parts in self.rows()]
-        column(*lines, (self._stack, 1), on=self, margins=NO_MARGINS, gap_px=GAP_PX)
+        lines = [flow(*parts, gap_px=GAP_S) for parts in self.rows()]
+        column(*lines, (self._stack, 1), on=self, margins=NO_MARGINS, gap_px=GAP_S)
         self._throttle = Throttle(self, self._tick, _TICK_MS)
 
     def make_empty(self) -> QWidget:

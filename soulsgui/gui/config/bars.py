@@ -15,6 +15,7 @@ from soulsgui.gui.feed import MakeCall
 from soulsgui.gui.icons import colours_of, dress
 from soulsgui.gui.settings.spec import specs
 from soulsgui.gui.text import plural
+from soulsgui.gui.theme import GAP_M, GAP_S, GAP_XS
 from soulsgui.gui.widgets.boxes import NO_MARGINS, Part, column, row
 from soulsgui.gui.widgets.command_button import CommandButton, Words
 from soulsgui.gui.widgets.inputs import PresetBox
@@ -43,7 +44,7 @@ class EditorHead(QWidget):
         dress(self.discard, "reset")
         self.save = CommandButton(Words("Save", "Saving …", "Saved"), "check", save, self)
         parts = Heading("Next run", 2, self), (self._path, 3), (self.state, 2), self.discard, self.save
-        row(*parts, on=self, margins=NO_MARGINS, gap_px=8)
+        row(*parts, on=self, margins=NO_MARGINS, gap_px=GAP_S)
 
     def show_state(self, path: str, unsaved: bool, mistakes: int, away: str) -> None:
         """Say how things stand, and allow what makes sense."""
@@ -90,7 +91,7 @@ class PresetRow(QWidget):
         self._foot.hide()
         row((self.words, 1), self.give, on=self._foot, margins=NO_MARGINS)
         head = row(label, self.box, (self.about, 1))
-        column(head, self._foot, on=self, margins=NO_MARGINS, gap_px=4)
+        column(head, self._foot, on=self, margins=NO_MARGINS, gap_px=GAP_XS)
 
     def offer(self, presets: Sequence[Preset]) -> bool:
         """Offer these presets; tells whether they are others than before."""
@@ -133,7 +134,7 @@ def _fill_bar(bar: QFrame, icon: str, tone: Tone, place: Qt.AlignmentFlag, *part
     set_property(bar, "tone", tone)
     mark = IconLabel(0, bar)
     mark.show_icon(icon, tone)
-    row((mark, place), *parts, on=bar, margins=(10, 5, 6, 5))
+    row((mark, place), *parts, on=bar, margins=(GAP_M, GAP_XS, GAP_S, GAP_XS))
     bar.hide()
 
 

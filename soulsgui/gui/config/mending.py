@@ -16,6 +16,7 @@ from soulsgui.gui.config.draft import by_line, line_of, sentence
 from soulsgui.gui.config.yaml_edit import YamlEdit
 from soulsgui.gui.icons import dress, make_primary
 from soulsgui.gui.models.rules import Question
+from soulsgui.gui.theme import GAP_S
 from soulsgui.gui.widgets.ask import Leave, LeaveWords, ask, ask_unsaved
 from soulsgui.gui.widgets.boxes import column, flow, row
 from soulsgui.gui.widgets.dialog import FittingDialog
@@ -77,7 +78,6 @@ class Mending:
 
 _WIDTH, _HEIGHT = 820, 560
 _DEBOUNCE_MS = 250
-_GAP_PX = 8
 
 
 class MendConfigDialog(FittingDialog):
@@ -138,9 +138,9 @@ class MendConfigDialog(FittingDialog):
         self.again.clicked.connect(self.try_again)
         close = QPushButton("Close", self)
         close.clicked.connect(self.reject)
-        ways = flow(self.take_out, self.open_file, self.aside, gap_px=_GAP_PX)
+        ways = flow(self.take_out, self.open_file, self.aside, gap_px=GAP_S)
         below = Qt.AlignmentFlag.AlignBottom
-        return row((ways, 1), (self.again, below), (close, below), gap_px=_GAP_PX)
+        return row((ways, 1), (self.again, below), (close, below), gap_px=GAP_S)
 
     def _show(self) -> None:
         self._filling = True

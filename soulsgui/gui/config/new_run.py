@@ -29,6 +29,7 @@ from soulsgui.gui.models.connection import why_not
 from soulsgui.gui.models.rules import run_title
 from soulsgui.gui.settings.spec import as_yaml
 from soulsgui.gui.states import run_is_active
+from soulsgui.gui.theme import GAP_M
 from soulsgui.gui.widgets.boxes import NO_MARGINS, row
 from soulsgui.gui.widgets.command_button import CommandButton, Stage, Words
 from soulsgui.gui.widgets.dialog import FormDialog
@@ -187,7 +188,7 @@ class NewRunDialog(FormDialog):
 
     def _build(self) -> None:
         form = QFormLayout()
-        form.setVerticalSpacing(10)
+        form.setVerticalSpacing(GAP_M)
         form.addRow("&Preset", self.preset)
         form.setRowVisible(self.preset, not self._checkpoint)
         form.addRow("", self._task)

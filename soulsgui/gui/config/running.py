@@ -14,7 +14,7 @@ from soulsgui.gui.settings.form import SettingsForm
 from soulsgui.gui.settings.spec import change_words, specs
 from soulsgui.gui.shell import Shell, carry_out, notify_problem
 from soulsgui.gui.states import run_is_active
-from soulsgui.gui.widgets.boxes import column, row
+from soulsgui.gui.widgets.boxes import TAB_MARGINS, column, row
 from soulsgui.gui.widgets.command_button import CommandButton, Words
 from soulsgui.gui.widgets.empty_state import EmptyState
 from soulsgui.gui.widgets.labels import Heading, muted, wrapped
@@ -83,7 +83,7 @@ class RunningTab(QWidget):
         self._place = QVBoxLayout()
         head = row(self._title, (muted(wrapped(about, page)), 1))
         foot = row(muted(wrapped("What was changed", page)), None, self.keep, self.apply, self.undo)
-        column(head, (self._place, 3), foot, (self.table, 2), on=page, margins=(0, 8, 0, 0))
+        column(head, (self._place, 3), foot, (self.table, 2), on=page, margins=TAB_MARGINS)
         self._stack = QStackedLayout(self)
         self._stack.addWidget(page)
         self._stack.addWidget(self._empty)

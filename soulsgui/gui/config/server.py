@@ -10,7 +10,8 @@ from soulsgui.gui.feed import Call, Feed, Fetch
 from soulsgui.gui.models.rules import why_refused
 from soulsgui.gui.shell import Shell, notify_problem
 from soulsgui.gui.states import reach_look
-from soulsgui.gui.widgets.boxes import column, row
+from soulsgui.gui.theme import GAP_L, GAP_M
+from soulsgui.gui.widgets.boxes import TAB_MARGINS, column, row
 from soulsgui.gui.widgets.command_button import CommandButton, Words
 from soulsgui.gui.widgets.inputs import give_room, leave_wheel_to_page
 from soulsgui.gui.widgets.labels import Heading, Label, StateLabel, muted, wrapped
@@ -55,7 +56,7 @@ class ServerTab(QWidget):
         words = Words("Send a &test", "Sending …", "Sent")
         self.test = CommandButton(words, "bell", lambda: self._feed.call("alerts.test"), self)
         self.no_test = muted(wrapped("", self))
-        column(self._others(), self._alerts(), None, on=self, margins=(0, 8, 0, 0), gap_px=10)
+        column(self._others(), self._alerts(), None, on=self, margins=TAB_MARGINS, gap_px=GAP_M)
         for box in (self.lan, self.public):
             box.toggled.connect(self._allow)
         self.port.valueChanged.connect(self._allow)
@@ -77,7 +78,7 @@ class ServerTab(QWidget):
         more = self._opener("Other settings of the server", "redis.host", card)
         place = row(port, self.port, None), row(self.apply, more, None)
         parts = *head, self.reach, self.lan, self.public, *place
-        column(*parts, on=card, margins=(14, 10, 14, 10))
+        column(*parts, on=card, margins=(GAP_L, GAP_M, GAP_L, GAP_M))
         return card
 
     def _alerts(self) -> QFrame:
@@ -85,7 +86,9 @@ class ServerTab(QWidget):
         card.setProperty("part", "card")
         opener = self._opener("Settings of alerts", "alerts.webhook", card)
         head = Heading("Alerts", 1, card), muted(wrapped(_ALERTS, card))
-        column(*head, row(self.test, opener, (self.no_test, 1)), on=card, margins=(14, 10, 14, 10))
+        column(
+            *head, row(self.test, opener, (self.no_test, 1)), on=card, margins=(GAP_L, GAP_M, GAP_L, GAP_M)
+        )
         return card
 
     def _opener(self, words: str, key: str, parent: QWidget) -> QPushButton:

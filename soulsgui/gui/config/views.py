@@ -12,7 +12,7 @@ from soulsgui.gui.config.draft import FILE_NAME, Draft, by_key, by_line, line_of
 from soulsgui.gui.config.yaml_edit import YamlEdit
 from soulsgui.gui.settings.form import SettingsForm
 from soulsgui.gui.settings.spec import specs
-from soulsgui.gui.widgets.boxes import column
+from soulsgui.gui.widgets.boxes import TAB_MARGINS, column
 from soulsgui.gui.widgets.labels import Label, muted, wrapped
 
 _READING = "Reading the configuration …"
@@ -50,7 +50,7 @@ class Views(QTabWidget):
         self._waiting = muted(wrapped(_READING, self._form_page))
         self._waiting.setAlignment(Qt.AlignmentFlag.AlignCenter)
         parts = self._unreadable, (self._waiting, 1)
-        self._form_column = column(*parts, on=self._form_page, margins=(0, 8, 0, 0))
+        self._form_column = column(*parts, on=self._form_page, margins=TAB_MARGINS)
         self.addTab(self._form_page, "&Form")
         self.addTab(self._text_page(), "&YAML")
         self.addTab(self.differences, "&Differences")
@@ -62,7 +62,7 @@ class Views(QTabWidget):
         page = QWidget(self)
         page.setFocusProxy(self.text)
         about = muted(Label("Only what differs from the defaults needs to be here.", page))
-        column(about, (self.text, 1), on=page, margins=(0, 8, 0, 0))
+        column(about, (self.text, 1), on=page, margins=TAB_MARGINS)
         return page
 
     def say_waiting(self, why: str) -> None:

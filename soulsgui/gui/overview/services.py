@@ -13,6 +13,7 @@ from soulsgui.gui.feed import Call, Feed
 from soulsgui.gui.models.connection import Connection, why_not
 from soulsgui.gui.models.rules import Question, stop_question, why_refused
 from soulsgui.gui.states import Look, phase_word, service_look, service_title
+from soulsgui.gui.theme import GAP_M, GAP_S, GAP_XS
 from soulsgui.gui.widgets.ask import AskingButton
 from soulsgui.gui.widgets.command_button import CommandButton, Words
 from soulsgui.gui.widgets.fitting_button import FittingButton
@@ -136,9 +137,6 @@ SendCommand = Callable[[str, dict[str, object]], Call]
 """Sends a command by name with its parameters."""
 
 _ORDER = ("redis", "gateway", "exporter", "trainer", "telemetry", "evaluator", "inference", "sink")
-_MARGIN_PX = 10
-_BUTTON_GAP_PX = 6
-_CARD_GAP_PX = 8
 _OPEN_CHARACTERS = 26
 _SINGLE_CHARACTERS = 36
 _MOST_SINGLE = 32
@@ -223,24 +221,24 @@ class _Card(QFrame):
         self.details.show_icon_only(True)
         self.details.toggled.connect(self._fold)
         self._head = QHBoxLayout()
-        self._head.setSpacing(4)
+        self._head.setSpacing(GAP_XS)
         self._head.addWidget(self._mark)
         self._head.addWidget(self._title)
         self._head.addWidget(self._brief, 1)
         self._body = QWidget(self)
         inside = QVBoxLayout(self._body)
         inside.setContentsMargins(0, 0, 0, 0)
-        inside.setSpacing(3)
+        inside.setSpacing(GAP_XS)
         for label in self._labels:
             inside.addWidget(label)
         inside.addStretch(1)
-        inside.addSpacing(4)
+        inside.addSpacing(GAP_XS)
         self._row = QHBoxLayout()
-        self._row.setSpacing(_BUTTON_GAP_PX)
+        self._row.setSpacing(GAP_S)
         inside.addLayout(self._row)
         self._column = QVBoxLayout(self)
-        self._column.setContentsMargins(_MARGIN_PX, 5, 6, 5)
-        self._column.setSpacing(3)
+        self._column.setContentsMargins(GAP_M, GAP_XS, GAP_S, GAP_XS)
+        self._column.setSpacing(GAP_XS)
         self._column.addLayout(self._head)
         self._column.addWidget(self._body, 100)
         # Beside one that is open, the line stands at the top.
@@ -437,7 +435,7 @@ class _Cards(QWidget):
         super().__init__(parent)
         self._make = make
         self.cards: dict[str, ServiceCard] = {}
-        self.row = FlowLayout(_CARD_GAP_PX, columns=True, parent=self)
+        self.row = FlowLayout(GAP_S, columns=True, parent=self)
 
     def show_services(self, services: Sequence[ServiceStatus]) -> None:
         for name in self.cards.keys() - {service.name for service in services}:
@@ -474,7 +472,7 @@ class ServiceRow(QWidget):
         self._singles.hide()
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(_CARD_GAP_PX)
+        column.setSpacing(GAP_S)
         column.addWidget(self._kinds)
         column.addWidget(self._singles)
 

@@ -44,8 +44,9 @@ from soulsgui.gui.plotting.rows import Axis, Mark
 from soulsgui.gui.shell import Action, Shell, notify_problem
 from soulsgui.gui.shell.pages import PLOTS
 from soulsgui.gui.states import run_is_active, run_look
+from soulsgui.gui.theme import GAP_M, GAP_S
 from soulsgui.gui.throttle import Throttle
-from soulsgui.gui.widgets.boxes import NO_MARGINS, column, flow
+from soulsgui.gui.widgets.boxes import NO_MARGINS, PAGE_MARGINS, column, flow
 from soulsgui.gui.widgets.empty_state import EmptyState
 from soulsgui.gui.widgets.fitting_button import FittingButton
 from soulsgui.gui.widgets.labels import Remark
@@ -116,7 +117,7 @@ class PlotsPage(QWidget):
         self.pin.explain("Keep the run at the top of the list; “Only this” draws it, too")
         self.only = FittingButton("Only this", "filter", self)
         self.only.explain("Draw no other run but this one and the pinned ones")
-        self.runs.column.addLayout(flow(self.pin, self.only, gap_px=6))
+        self.runs.column.addLayout(flow(self.pin, self.only, gap_px=GAP_S))
         # Tab goes by what was made first.
         self.metrics = Choices("Metrics", "Search metrics", self)
         self.controls = PlotsControls(self._shell.settings(), self)
@@ -129,7 +130,7 @@ class PlotsPage(QWidget):
         self._drawn = QWidget(self)
         self._grid = QGridLayout(self._drawn)
         self._grid.setContentsMargins(*NO_MARGINS)
-        self._grid.setSpacing(10)
+        self._grid.setSpacing(GAP_M)
         self._area = QScrollArea(self)
         self._area.setFrameShape(QFrame.Shape.NoFrame)
         self._area.setWidgetResizable(True)
@@ -137,7 +138,7 @@ class PlotsPage(QWidget):
         self._area.setWidget(self._drawn)
         self.warning = Remark(self, "warning", selectable=True)
         drawn = QWidget(self)
-        column(self.controls, self.warning, (self._area, 1), on=drawn, margins=NO_MARGINS, gap_px=6)
+        column(self.controls, self.warning, (self._area, 1), on=drawn, margins=NO_MARGINS, gap_px=GAP_S)
         self._splitter = QSplitter(Qt.Orientation.Horizontal, self)
         self._splitter.setObjectName("plotsSplitter")
         self._splitter.setChildrenCollapsible(False)
@@ -150,7 +151,7 @@ class PlotsPage(QWidget):
         self._stack = QStackedLayout()
         self._stack.addWidget(self._splitter)
         self._stack.addWidget(self.empty)
-        column((self._stack, 1), on=self, margins=(12, 10, 12, 8))
+        column((self._stack, 1), on=self, margins=PAGE_MARGINS)
 
     def _connect(self) -> None:
         feed = self._feed

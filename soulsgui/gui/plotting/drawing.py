@@ -18,6 +18,7 @@ from soulsgui.gui.plotting.mean import Drawn
 from soulsgui.gui.plotting.rows import Axis, Mark, mark_at
 from soulsgui.gui.plotting.scale import Scale, ScaleKind
 from soulsgui.gui.plotting.series import Piece, Points, Reading
+from soulsgui.gui.theme import GAP_S, GAP_XS
 from soulsgui.gui.widgets.labels import ElidedLabel, Label
 
 _DOT_PX = 6
@@ -487,8 +488,8 @@ class Legend(QWidget):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._row = QHBoxLayout(self)
-        self._row.setContentsMargins(4, 0, 4, 0)
-        self._row.setSpacing(6)
+        self._row.setContentsMargins(GAP_XS, 0, GAP_XS, 0)
+        self._row.setSpacing(GAP_S)
         self._parts: list[QWidget] = []
         self._curves: Sequence[DrawnCurve] = ()
         self._moment = Label("checkpoint or resume", self)

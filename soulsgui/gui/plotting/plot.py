@@ -32,6 +32,7 @@ from soulsgui.gui.plotting.drawing import (
 from soulsgui.gui.plotting.mean import Drawn
 from soulsgui.gui.plotting.rows import Axis, Mark, axis_title
 from soulsgui.gui.plotting.scale import Scale, ScaleKind
+from soulsgui.gui.theme import GAP_S, GAP_XS
 from soulsgui.gui.throttle import Throttle
 from soulsgui.gui.widgets.labels import Label
 
@@ -125,8 +126,8 @@ class Plot(QFrame):
         self._empty.setProperty("weight", "muted")
         self._empty.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
         column = QVBoxLayout(self)
-        column.setContentsMargins(8, 6, 8, 4)
-        column.setSpacing(4)
+        column.setContentsMargins(GAP_S, GAP_S, GAP_S, GAP_XS)
+        column.setSpacing(GAP_XS)
         column.addWidget(self._legend)
         column.addWidget(self._canvas, 1)
         self._stale = StaleOverlay(self)

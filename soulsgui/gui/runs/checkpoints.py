@@ -39,8 +39,9 @@ from soulsgui.gui.runs.models import (
 )
 from soulsgui.gui.shell import Action, Shell, carry_out, notify_problem
 from soulsgui.gui.states import run_is_active
+from soulsgui.gui.theme import GAP_S
 from soulsgui.gui.widgets.ask import AskingButton
-from soulsgui.gui.widgets.boxes import column, flow, row
+from soulsgui.gui.widgets.boxes import TAB_MARGINS, column, flow, row
 from soulsgui.gui.widgets.command_button import CommandButton, MoreButton, Words, allow
 from soulsgui.gui.widgets.dialog import FittingFileDialog, FormDialog
 from soulsgui.gui.widgets.empty_state import EmptyState
@@ -64,7 +65,6 @@ _FORMATS = {"onnx": "ONNX", "safetensors": "safetensors"}
 _NOTE_LINES = 4
 _CHARACTERS = 52
 SendNote = Callable[[str | None, str], Call]
-_GAP_PX = 8
 
 
 class NoteDialog(FormDialog):
@@ -141,7 +141,7 @@ class CheckpointsTab(QWidget):
         self._stack.addWidget(self.table)
         self._stack.addWidget(self._empty)
         parts = self._saving_row(), (self._stack, 1), self._chosen_row()
-        column(*parts, on=self, margins=(0, 8, 0, 0))
+        column(*parts, on=self, margins=TAB_MARGINS)
 
     def _saving_row(self) -> QHBoxLayout:
         self.note = QLineEdit(self)
@@ -208,7 +208,7 @@ class CheckpointsTab(QWidget):
             self.restore,
             self.purge,
         ]
-        return row((self._words, 1), flow(*buttons, self.more, gap_px=_GAP_PX))
+        return row((self._words, 1), flow(*buttons, self.more, gap_px=GAP_S))
 
     def _deeds(self) -> list[Deed]:
         if self.bin.isChecked():

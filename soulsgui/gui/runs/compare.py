@@ -24,7 +24,7 @@ from soulsgui.gui.runs.models import GroupRow, QueuedRow, reached_words
 from soulsgui.gui.settings.spec import as_yaml, specs
 from soulsgui.gui.shell import Shell, notify_problem
 from soulsgui.gui.shell.pages import PLOTS
-from soulsgui.gui.widgets.boxes import column, row
+from soulsgui.gui.widgets.boxes import TAB_MARGINS, column, row
 from soulsgui.gui.widgets.fitting_button import FittingButton
 from soulsgui.gui.widgets.labels import ElidedLabel, Heading, muted, wrapped
 from soulsgui.gui.widgets.table import Deed, Table
@@ -126,7 +126,7 @@ class ComparePanel(QWidget):
         self.trash = FittingButton("Move to the bin", "trash", self)
         self.trash.clicked.connect(self.trash_wanted)
         head = row(self._title, (self._words, 1), self.curves, self.trash)
-        column(head, self.warning, (self.table, 1), on=self, margins=(0, 8, 0, 0))
+        column(head, self.warning, (self.table, 1), on=self, margins=TAB_MARGINS)
         self._fetch = Fetch(self, self._ask, came=self._take, failed=self._failed)
         self._tell = partial(notify_problem, shell)
 

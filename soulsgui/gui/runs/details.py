@@ -32,9 +32,10 @@ from soulsgui.gui.settings.spec import specs
 from soulsgui.gui.shell import Shell, carry_out, notify_problem
 from soulsgui.gui.shell.pages import PLOTS
 from soulsgui.gui.states import run_look
+from soulsgui.gui.theme import GAP_S, GAP_XS
 from soulsgui.gui.widgets.agree import run_dialog
 from soulsgui.gui.widgets.ask import AskingButton
-from soulsgui.gui.widgets.boxes import NO_MARGINS, column, flow, row
+from soulsgui.gui.widgets.boxes import NO_MARGINS, TAB_MARGINS, column, flow, row
 from soulsgui.gui.widgets.command_button import CommandButton, MoreButton, Words, allow
 from soulsgui.gui.widgets.dialog import FittingFileDialog
 from soulsgui.gui.widgets.empty_state import EmptyState
@@ -74,7 +75,7 @@ class EventsTab(QWidget):
         dress(self.log, "log")
         self.log.clicked.connect(self._show_log)
         foot = row((self.words, 1), (self.log, Qt.AlignmentFlag.AlignTop))
-        column((self._stack, 1), foot, on=self, margins=(0, 8, 0, 0))
+        column((self._stack, 1), foot, on=self, margins=TAB_MARGINS)
         self._show_chosen()
 
     def show_run(self, run: RunSummary | None) -> None:
@@ -147,7 +148,7 @@ class RunSettingsTab(QWidget):
         self._run = ""
         self.form: SettingsForm | None = None
         self.words = wrapped("", self)
-        self._column = column(self.words, on=self, margins=(0, 8, 0, 0))
+        self._column = column(self.words, on=self, margins=TAB_MARGINS)
         self._column.addStretch(0)
         self._fetch = Fetch(self, self._ask, came=self._take, failed=self._failed)
 
@@ -209,7 +210,6 @@ def for_a_new_run(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 SUFFIX = ".soulsrun"
-_GAP_PX = 8
 _HEAD_CHARACTERS = 34
 
 
@@ -246,8 +246,8 @@ class RunDetails(QWidget):
         what = QWidget(self)
         what.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
         what.setMinimumWidth(_HEAD_CHARACTERS * self.fontMetrics().averageCharWidth())
-        row(self._title, self._state, None, on=what, margins=NO_MARGINS, gap_px=_GAP_PX)
-        head = flow(what, *self._buttons(), gap_px=_GAP_PX)
+        row(self._title, self._state, None, on=what, margins=NO_MARGINS, gap_px=GAP_S)
+        head = flow(what, *self._buttons(), gap_px=GAP_S)
         self.tabs = QTabWidget(self)
         self.tabs.setDocumentMode(True)
         self.tabs.addTab(self.checkpoints, "Check&points")
@@ -255,7 +255,7 @@ class RunDetails(QWidget):
         self.tabs.addTab(self.events, "&Events")
         self.tabs.addTab(self.videos, "&Videos")
         parts = (head, self._facts, self._note, (self.tabs, 1))
-        column(*parts, on=self, margins=(0, 6, 0, 0), gap_px=4)
+        column(*parts, on=self, margins=TAB_MARGINS, gap_px=GAP_XS)
 
     def deeds(self) -> list[Deed]:
         """Return what the menu of a run repeats."""

@@ -19,7 +19,7 @@ from soulsgui.gui.shell import Shell, notify_problem
 from soulsgui.gui.shell.pages import PLOTS
 from soulsgui.gui.states import Look, run_look
 from soulsgui.gui.widgets.ask import AskingButton
-from soulsgui.gui.widgets.boxes import NO_MARGINS, column, row
+from soulsgui.gui.widgets.boxes import NO_MARGINS, TAB_MARGINS, column, row
 from soulsgui.gui.widgets.command_button import Words
 from soulsgui.gui.widgets.fitting_button import FittingButton
 from soulsgui.gui.widgets.inputs import leave_wheel_to_page
@@ -334,7 +334,7 @@ class GroupPanel(QWidget):
         self._stack.addWidget(self.experiment)
         self._stack.addWidget(self.sweep)
         head = row(self._title, (self._facts, 1), self.curves)
-        column(head, (self._stack, 1), on=self, margins=(0, 8, 0, 0))
+        column(head, (self._stack, 1), on=self, margins=TAB_MARGINS)
 
     def deeds(self) -> list[Deed]:
         """Return what the menu of the row repeats."""

@@ -13,14 +13,13 @@ from soulsgui.gui.models.connection import why_not
 from soulsgui.gui.models.rules import STOP_SWEEP, Question, algorithm_title, purge_question, run_title
 from soulsgui.gui.runs.models import QueuedRow
 from soulsgui.gui.shell import Shell, notify_problem
+from soulsgui.gui.theme import GAP_S
 from soulsgui.gui.widgets.ask import AskingButton
-from soulsgui.gui.widgets.boxes import column, flow
+from soulsgui.gui.widgets.boxes import TAB_MARGINS, column, flow
 from soulsgui.gui.widgets.command_button import CommandButton, Words
 from soulsgui.gui.widgets.labels import Heading, muted, wrapped
 from soulsgui.gui.widgets.table import Deed
 from soulsgui.wire.control import RunSummary
-
-_GAP_PX = 8
 
 
 class QueuePanel(QWidget):
@@ -48,8 +47,8 @@ class QueuePanel(QWidget):
         self.buttons["sweep"] = AskingButton(stopping, "stop", stop, lambda: STOP_SWEEP, self)
         for button in self.buttons.values():
             button.problem.connect(partial(notify_problem, shell))
-        line = flow(*self.buttons.values(), gap_px=_GAP_PX)
-        column(self._title, self._facts, line, None, on=self, margins=(0, 8, 0, 0))
+        line = flow(*self.buttons.values(), gap_px=GAP_S)
+        column(self._title, self._facts, line, None, on=self, margins=TAB_MARGINS)
 
     def deeds(self) -> list[Deed]:
         """Return what the menu of the row repeats."""
@@ -124,8 +123,8 @@ class BinPanel(QWidget):
         for button in (self.restore, self.purge):
             button.problem.connect(partial(notify_problem, shell))
             button.finished.connect(self.changed)
-        line = flow(self.restore, self.purge, gap_px=_GAP_PX)
-        column(self._title, self._facts, line, None, on=self, margins=(0, 8, 0, 0))
+        line = flow(self.restore, self.purge, gap_px=GAP_S)
+        column(self._title, self._facts, line, None, on=self, margins=TAB_MARGINS)
 
     def deeds(self) -> list[Deed]:
         """Return what the menu of the rows repeats."""

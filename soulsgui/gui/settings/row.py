@@ -12,6 +12,7 @@ from soulsgui.gui.colours import Tone
 from soulsgui.gui.icons import dress
 from soulsgui.gui.settings.spec import FieldSpec, Kind, as_yaml
 from soulsgui.gui.text import tip
+from soulsgui.gui.theme import GAP_M, GAP_S, GAP_XS
 from soulsgui.gui.widgets.boxes import NO_MARGINS, column, flow, row
 from soulsgui.gui.widgets.inputs import leave_wheel_to_page
 from soulsgui.gui.widgets.labels import (
@@ -219,8 +220,8 @@ class SettingRow(QWidget):
         self._about.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         self.wrong = Remark(self)
         self._unit.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
-        line = flow(self._title, self.editor, self._unit, badge, self.reset, gap_px=10)
-        column(line, self.wrong, self._about, on=self, margins=(0, 6, 0, 6), gap_px=2)
+        line = flow(self._title, self.editor, self._unit, badge, self.reset, gap_px=GAP_M)
+        column(line, self.wrong, self._about, on=self, margins=(0, GAP_S, 0, GAP_S), gap_px=GAP_XS)
         self._take_font()
 
     def _description(self) -> str:

@@ -29,7 +29,8 @@ from soulsgui.gui.settings.spec import specs
 from soulsgui.gui.shell.manual import manual_pages
 from soulsgui.gui.shell.pages import CLIENTS, CONFIG, RUNS
 from soulsgui.gui.states import client_look, run_look
-from soulsgui.gui.widgets.boxes import column
+from soulsgui.gui.theme import GAP_S
+from soulsgui.gui.widgets.boxes import PAGE_MARGINS, column
 from soulsgui.gui.widgets.dialog import FittingDialog
 from soulsgui.gui.widgets.fitting_button import FittingButton
 from soulsgui.gui.widgets.inputs import FilterEdit
@@ -228,7 +229,14 @@ class CommandPalette(FittingDialog):
         self.words.installEventFilter(self)
         self.list = self._make_list()
         self._note = muted(Label(parent=self))
-        column(self.words, (self.list, 1), self._note, on=self, margins=(12, 12, 12, 8), gap_px=8)
+        column(
+            self.words,
+            (self.list, 1),
+            self._note,
+            on=self,
+            margins=PAGE_MARGINS,
+            gap_px=GAP_S,
+        )
         metrics = self.fontMetrics()
         self.resize(metrics.averageCharWidth() * _CHARACTERS, metrics.lineSpacing() * _LINES)
         Fetch(self, partial(feed.ask, "runs.list"), came=self._runs_came).request()

@@ -22,7 +22,7 @@ from soulsgui.gui.preferences import FONT_PERCENTS, AtClosing, AtLeaving, Prefer
 from soulsgui.gui.shell.tray import why_no_tray
 from soulsgui.gui.states import clients_here, run_is_active
 from soulsgui.gui.text import plural, tip
-from soulsgui.gui.theme import Theme, ThemeChoice
+from soulsgui.gui.theme import GAP_L, GAP_M, Theme, ThemeChoice
 from soulsgui.gui.widgets.ask import ask
 from soulsgui.gui.widgets.dialog import FittingDialog
 from soulsgui.gui.widgets.inputs import leave_wheel_to_page
@@ -72,7 +72,7 @@ class SettingsDialog(FittingDialog):
 
     def _build(self) -> None:
         form = QFormLayout()
-        form.setVerticalSpacing(10)
+        form.setVerticalSpacing(GAP_M)
         form.addRow("&Theme", self.theme)
         form.addRow("&Font size", self.font_size)
         form.addRow("Closing the window in a &run", self.closing)
@@ -94,7 +94,7 @@ class SettingsDialog(FittingDialog):
         self.trouble.setProperty("tone", "bad")
         self.trouble.hide()
         column = QVBoxLayout(self)
-        column.setSpacing(14)
+        column.setSpacing(GAP_L)
         column.addLayout(form)
         column.addWidget(hint)
         column.addWidget(self.trouble)

@@ -9,6 +9,7 @@ from soulsgui.gui.icons import dress, make_primary
 from soulsgui.gui.models.connection import RemoteServer
 from soulsgui.gui.preferences import Preferences
 from soulsgui.gui.text import plain, tip
+from soulsgui.gui.theme import GAP_M
 from soulsgui.gui.widgets.boxes import column, row
 from soulsgui.gui.widgets.command_button import give_menu
 from soulsgui.gui.widgets.dialog import FittingDialog
@@ -123,7 +124,7 @@ class AddServerDialog(FittingDialog):
         cancel = QPushButton("C&ancel", self)
         cancel.setAutoDefault(False)
         cancel.clicked.connect(self.reject)
-        column(form, about, self.wrong, row(None, self.connect_it, cancel), on=self, gap_px=12)
+        column(form, about, self.wrong, row(None, self.connect_it, cancel), on=self, gap_px=GAP_M)
         self.setMinimumWidth(self.fontMetrics().averageCharWidth() * _CHARACTERS)
 
     def _connect(self) -> None:

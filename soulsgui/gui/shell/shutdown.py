@@ -16,6 +16,7 @@ from soulsgui.gui.models.rules import run_title
 from soulsgui.gui.preferences import AtClosing, AtLeaving, Preferences
 from soulsgui.gui.shell import tray as trays
 from soulsgui.gui.states import run_is_active
+from soulsgui.gui.theme import GAP_M
 from soulsgui.gui.widgets.command_button import CommandButton, Words
 from soulsgui.gui.widgets.dialog import FittingDialog
 from soulsgui.gui.widgets.labels import Heading, Label, Remark, muted
@@ -92,7 +93,7 @@ class _LastQuestion(FittingDialog):
         foot.addWidget(main)
         foot.addWidget(self.cancel)
         column = QVBoxLayout(self)
-        column.setSpacing(12)
+        column.setSpacing(GAP_M)
         column.addWidget(Heading(heading, 1, self))
         for label in words:
             label.setWordWrap(True)

@@ -31,6 +31,7 @@ from soulsgui.gui.shell.menu import WindowMenu
 from soulsgui.gui.shell.servers import ServerSelector
 from soulsgui.gui.states import level_look, run_is_active
 from soulsgui.gui.text import plural
+from soulsgui.gui.theme import GAP_S
 from soulsgui.gui.widgets.command_button import CommandButton, Words, give_menu
 from soulsgui.gui.widgets.fitting_button import FittingButton
 from soulsgui.gui.widgets.labels import Badge, Heading, Label, muted, set_tip
@@ -221,7 +222,6 @@ _HINTS = {
     Mode.SERVER: "Train here: runs, clients, curves",
     Mode.CLIENT: "Play for a server with this computer",
 }
-_GAP_PX = 8
 _ICON_ROOM_PX = 32
 
 
@@ -374,7 +374,7 @@ class Toolbar(QToolBar):
             for part in named
         )
         taken += sum(part.sizeHint().width() for part in others if not part.isHidden())
-        gaps = (len(shown) + len(others) + 4) * _GAP_PX
+        gaps = (len(shown) + len(others) + 4) * GAP_S
         room = self.width() - taken - gaps
         needed = sum(button.full_width for button in shown)
         for button in shown:

@@ -10,6 +10,7 @@ from PySide6.QtWidgets import QHBoxLayout, QLabel, QPlainTextEdit, QPushButton, 
 
 import soulsgui
 from soulsgui.gui.icons import dress, make_primary
+from soulsgui.gui.theme import GAP_M
 from soulsgui.gui.widgets.dialog import FittingDialog
 from soulsgui.gui.widgets.labels import Heading, Label
 from soulsgui.wire.versions import PROTOCOL_NAME, MissingRequirement, server_is_older
@@ -88,7 +89,7 @@ class UpdateDialog(FittingDialog):
         self.setWindowTitle("Update this computer")
         self._lines = "\n".join(steps.commands)
         column = QVBoxLayout(self)
-        column.setSpacing(12)
+        column.setSpacing(GAP_M)
         column.addWidget(Heading("Update this computer", 1, self))
         for sentence in (why, steps.sentence):
             column.addWidget(self._sentence(sentence))

@@ -43,7 +43,7 @@ from soulsgui.gui.shell.shutdown import ClientWindowCloser, WindowCloser
 from soulsgui.gui.shell.toolbar import Toolbar
 from soulsgui.gui.states import Look, clients_here, run_is_active, run_look
 from soulsgui.gui.text import plural
-from soulsgui.gui.theme import Theme
+from soulsgui.gui.theme import GAP_S, GAP_XS, Theme
 from soulsgui.gui.throttle import Throttle
 from soulsgui.gui.widgets.agree import run_dialog
 from soulsgui.gui.widgets.dialog import FittingDialog
@@ -97,8 +97,8 @@ class StatusLine(QWidget):
         self._mark = IconLabel(0, self)
         self._words = ElidedLabel("", self)
         row = QHBoxLayout(self)
-        row.setContentsMargins(8, 2, 8, 2)
-        row.setSpacing(6)
+        row.setContentsMargins(GAP_S, GAP_XS, GAP_S, GAP_XS)
+        row.setSpacing(GAP_S)
         row.addWidget(self._mark)
         row.addWidget(self._words, 1)
 

@@ -24,6 +24,7 @@ from soulsgui.gui.feed import Call, Feed, Fetch, JobCall
 from soulsgui.gui.models.connection import why_not
 from soulsgui.gui.runs.models import described, evaluated_words
 from soulsgui.gui.states import run_is_active
+from soulsgui.gui.theme import GAP_M, GAP_S
 from soulsgui.gui.watching.picture import ActionBars, PictureView, decoded
 from soulsgui.gui.watching.recording import Recording
 from soulsgui.gui.widgets.agree import run_dialog
@@ -132,7 +133,7 @@ class WatchPane(QWidget):
         self.progress.setAccessibleName("How much of it has been played")
         self._side = self._told()
         self._middle = QBoxLayout(QBoxLayout.Direction.LeftToRight)
-        self._middle.setSpacing(12)
+        self._middle.setSpacing(GAP_M)
         self._middle.addWidget(self.stack, 1)
         self._middle.addWidget(self._side)
         self.stand_narrow(False)
@@ -140,7 +141,7 @@ class WatchPane(QWidget):
         self.of_film = muted(wrapped("", self, selectable=True))
         self.of_film.hide()
         told = row((self.words, 1), self.progress)
-        column(*parts, told, self.of_film, on=self, margins=NO_MARGINS, gap_px=8)
+        column(*parts, told, self.of_film, on=self, margins=NO_MARGINS, gap_px=GAP_S)
         self._say_starting("")
 
     def stand_narrow(self, narrow: bool) -> None:
@@ -154,7 +155,7 @@ class WatchPane(QWidget):
     def _told(self) -> QWidget:
         side = QWidget(self)
         grid = QGridLayout()
-        grid.setHorizontalSpacing(12)
+        grid.setHorizontalSpacing(GAP_M)
         grid.setColumnStretch(1, 1)
         label = muted(Label("&Episode", self))
         label.setBuddy(self.episode)
@@ -166,7 +167,7 @@ class WatchPane(QWidget):
             value.setAccessibleName(name)
             grid.addWidget(muted(Label(name, self)), line, 0)
             grid.addWidget(value, line, 1)
-        column(grid, self.heading, (self.bars, 1), on=side, margins=NO_MARGINS, gap_px=10)
+        column(grid, self.heading, (self.bars, 1), on=side, margins=NO_MARGINS, gap_px=GAP_M)
         return side
 
     # Which weights play

@@ -6,6 +6,7 @@ from PySide6.QtWidgets import QComboBox, QHBoxLayout, QPushButton, QSizePolicy, 
 from soulsgui.gui.feed import Feed
 from soulsgui.gui.models.rules import run_title
 from soulsgui.gui.shell import Shell
+from soulsgui.gui.theme import GAP_L, GAP_M, GAP_S
 from soulsgui.gui.watching.pane import WatchPane
 from soulsgui.gui.widgets.boxes import column, flow
 from soulsgui.gui.widgets.dialog import FittingDialog
@@ -56,7 +57,7 @@ class Player(FittingDialog):
     def _build(self) -> None:
         self.panes: list[WatchPane] = []
         self._beside = QHBoxLayout()
-        self._beside.setSpacing(16)
+        self._beside.setSpacing(GAP_L)
         self.play = FittingButton("Pause", "pause", self)
         self.play.setMinimumWidth(self.play.full_width)  # what is beside it stands still
         self.play.explain("Space, or a click on the picture")
@@ -98,8 +99,8 @@ class Player(FittingDialog):
         left = QWidget(self)
         left.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         moves, begins = (self.play, self.back, self.forward), (self.speed, seed, self.seed, self.again)
-        foot = flow(*moves, *begins, left, self.compare, close, gap_px=8)
-        column((self._beside, 1), foot, on=self, gap_px=12)
+        foot = flow(*moves, *begins, left, self.compare, close, gap_px=GAP_S)
+        column((self._beside, 1), foot, on=self, gap_px=GAP_M)
 
     def add_pane(self, checkpoint: str) -> None:
         """Show another evaluation beside those that are shown."""

@@ -20,6 +20,7 @@ from PySide6.QtWidgets import (
 from soulsgui.gui.feed import MakeCall
 from soulsgui.gui.geometry import bring_onto_screen, room_for
 from soulsgui.gui.icons import make_primary
+from soulsgui.gui.theme import GAP_M
 from soulsgui.gui.widgets.command_button import CommandButton, Stage, Words
 from soulsgui.gui.widgets.labels import Label, muted, set_property
 from soulsgui.wire.control import ApiError
@@ -170,7 +171,7 @@ class FormDialog(FittingDialog):
         for button in (main, *beside, self.cancel):
             foot.addWidget(button)
         column = QVBoxLayout(self)
-        column.setSpacing(12)
+        column.setSpacing(GAP_M)
         column.addLayout(form)
         if hint:
             label = muted(Label(hint, self))

@@ -5,6 +5,7 @@ from PySide6.QtWidgets import QPushButton, QVBoxLayout, QWidget
 
 from soulsgui.gui.colours import Tone
 from soulsgui.gui.icons import dress, make_primary
+from soulsgui.gui.theme import GAP_M
 from soulsgui.gui.widgets.labels import Heading, IconLabel, Label, muted
 
 _ICON_PX = 48
@@ -43,7 +44,7 @@ class EmptyState(QWidget):
         self.button.setVisible(bool(action))
         self.button.clicked.connect(self.acted)
         column = QVBoxLayout(self)
-        column.setSpacing(10)
+        column.setSpacing(GAP_M)
         column.addStretch(1)
         column.addWidget(mark, 0, Qt.AlignmentFlag.AlignHCenter)
         column.addWidget(self._title)

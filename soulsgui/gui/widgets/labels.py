@@ -10,6 +10,7 @@ from soulsgui.gui import text
 from soulsgui.gui.colours import Tone
 from soulsgui.gui.icons import colours_of, pixmap
 from soulsgui.gui.states import Look
+from soulsgui.gui.theme import GAP_S
 
 
 def set_property(widget: QWidget, name: str, value: str) -> None:
@@ -207,7 +208,7 @@ class StateLabel(QWidget):
             self._word.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Preferred)
         row = QHBoxLayout(self)
         row.setContentsMargins(0, 0, 0, 0)
-        row.setSpacing(6)
+        row.setSpacing(GAP_S)
         row.addWidget(self._icon, 0, Qt.AlignmentFlag.AlignTop if wraps else Qt.AlignmentFlag.AlignVCenter)
         row.addWidget(self._word, 1)
 

@@ -28,6 +28,7 @@ from PySide6.QtWidgets import (
 from soulsgui.gui.colours import Tone
 from soulsgui.gui.icons import colours_of, dress, qcolor
 from soulsgui.gui.text import plain, plural
+from soulsgui.gui.theme import GAP_S
 from soulsgui.gui.throttle import Throttle
 from soulsgui.gui.widgets.flow_layout import FlowLayout
 from soulsgui.gui.widgets.inputs import FilterEdit, leave_wheel_to_page
@@ -198,7 +199,7 @@ class LogPane(QWidget):
         self._copy.setToolTip("Copy the selected lines, or all that are shown")
         self._copy.clicked.connect(self.copy)
         controls = QWidget(self)
-        row = FlowLayout(8, parent=controls)
+        row = FlowLayout(GAP_S, parent=controls)
         caption = Label("&Level", controls)
         caption.setBuddy(self._level)
         for widget in (caption, self._level, self._words, self._follow, self._copy):

@@ -10,6 +10,7 @@ from PySide6.QtWidgets import QFrame, QHBoxLayout, QPushButton, QSizePolicy, QVB
 from soulsgui.gui.icons import dress, make_primary
 from soulsgui.gui.models.connection import Connection, banner_words
 from soulsgui.gui.states import level_look
+from soulsgui.gui.theme import GAP_M, GAP_S, GAP_XS
 from soulsgui.gui.widgets.labels import Heading, IconLabel, Label, keep_place, set_property
 
 
@@ -39,8 +40,8 @@ class Banner(QFrame):
         keep_place(self.button)
         self._detail.setMinimumHeight(2 * self.fontMetrics().height())
         row = QHBoxLayout(self)
-        row.setContentsMargins(12, 6, 12, 6)
-        row.setSpacing(8)
+        row.setContentsMargins(GAP_M, GAP_S, GAP_M, GAP_S)
+        row.setSpacing(GAP_S)
         row.addWidget(self._mark)
         row.addWidget(self._title)
         row.addWidget(self._detail, 1)
@@ -117,7 +118,7 @@ class NoticeRow(QFrame):
         self._text.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         self._text.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
         row = QHBoxLayout(self)
-        row.setContentsMargins(10, 5, 6, 5)
+        row.setContentsMargins(GAP_M, GAP_XS, GAP_S, GAP_XS)
         row.addWidget(mark, 0, Qt.AlignmentFlag.AlignVCenter)
         row.addWidget(self._text, 1)
         if notice.action:
@@ -166,8 +167,8 @@ class MessageBar(QWidget):
         # Oldest first.
         self.rows: list[NoticeRow] = []
         self._column = QVBoxLayout(self)
-        self._column.setContentsMargins(8, 4, 8, 4)
-        self._column.setSpacing(4)
+        self._column.setContentsMargins(GAP_S, GAP_XS, GAP_S, GAP_XS)
+        self._column.setSpacing(GAP_XS)
         self.hide()
 
     def show_notice(self, notice: Notice) -> None:
