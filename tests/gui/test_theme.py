@@ -40,7 +40,7 @@ def test_blending_moves_between_the_two_colours() -> None:
 
 def test_gaps_and_margins_are_those_of_the_scale() -> None:
     by_hand = re.compile(
-        r"(?:gap_px=|[sS]pacing\(|FlowLayout\()[1-9]|(?:argins = \(|margins=\(|setContentsMargins\()[^()]*[1-9].*"
+        r"(?:gap_px=|[sS]pacing\(|FlowLayout\()[1-9]|(?:argins = |margins=|ContentsMargins)\([^()]*[1-9].*"
     )
     files = Path(soulsgui.gui.__file__).parent.rglob("*.py")
     found = {file.name: by_hand.findall(file.read_text(encoding="utf-8")) for file in files}

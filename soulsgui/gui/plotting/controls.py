@@ -106,7 +106,7 @@ class CurveControls(QWidget):
         self._note.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
         self.row = FlowLayout(GAP_S, parent=self)
         for part in (
-            self._caption("over", self.axis_box),
+            self._caption("x axis", self.axis_box),
             self.axis_box,
             self._caption("S&moothing", self.smoothing),
             self.smoothing,

@@ -473,7 +473,7 @@ class Plot(QFrame):
         empty = self.is_empty
         for name in ("bottom", "left"):
             axis = self._canvas.getAxis(name)
-            axis.setStyle(showValues=not empty)
+            axis.setTicks([] if empty else None)  # of ticks without numbers specks would be left
             axis.setGrid(False if empty else 255)
             axis.showLabel(name == "bottom" and not empty and self._with_x_title)
         self._empty.setVisible(empty)
