@@ -497,7 +497,7 @@ class Runner(BaseRunner):
         self._crowded = health.crowded
         if self._crowded:
             remedy = "Find out who opens so many, and end it; training continues by itself."
-            self._on_event("warning", "Redis lets nobody in.", health.detail, remedy, REDIS)
+            self._on_event("warning", "Redis accepts no connections.", health.detail, remedy, REDIS)
         else:
             self._on_event("info", "Redis lets others in again.", "", "", REDIS)
 

@@ -139,7 +139,7 @@ class RosterSection(ClientsSection):
         if away:
             self._no_one.say(away, "")
         elif filtered:
-            self._no_one.say("No client fits the filter", "Empty the filter to see everyone.")
+            self._no_one.say("No client matches the filter", "Clear the filter to see everyone.")
         else:
             hint = "A run brings clients of its own. Invite other computers to make it quicker."
             self._no_one.say("Nobody plays for this server yet", hint)

@@ -240,7 +240,7 @@ class ClientsSection(QWidget):
         """Say why no client is shown: why none is known of, that the filter fits none, or what to do."""
         assert isinstance(self.empty, QLabel)
         nobody = "No clients yet. They appear when a run begins or one joins from elsewhere."
-        self.empty.setText(away or ("No client fits the filter." if filtered else nobody))
+        self.empty.setText(away or ("No client matches the filter." if filtered else nobody))
 
     @property
     def chosen(self) -> list[ClientStatus]:

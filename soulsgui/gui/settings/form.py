@@ -147,7 +147,7 @@ class SettingsForm(QWidget):
         self._area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         self._settings = self._page()
         self._area.setWidget(self._settings)
-        self._nothing = muted(Label("No setting matches. Empty the search to see all.", self))
+        self._nothing = muted(Label("No setting matches. Clear the search to see all.", self))
         self._nothing.setAlignment(Qt.AlignmentFlag.AlignCenter)
         self._nothing.hide()
         head = row((self._words, 1), self._modified_only)

@@ -267,7 +267,7 @@ class LogPane(QWidget):
     def _say_why_empty(self) -> None:
         # Of lines that are not here nothing can be said.
         none_fits = plural(
-            len(self._buffer), "The one line read does not fit.", "None of the {n} lines read fits."
+            len(self._buffer), "The one line read does not match.", "None of the {n} lines read matches."
         )
         self._text.setPlaceholderText(none_fits if len(self._buffer) else self._empty_text)
         # Qt paints the place of the first line anew, and cuts the text that has more.
