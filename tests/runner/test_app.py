@@ -388,7 +388,7 @@ async def test_a_paused_run_rests_until_it_is_told_to_go_on(runner: Runner) -> N
     assert await call(runner, "run.continue") == {"done": True}
     await until(lambda: run_is(runner, "running") and runner.status().run.env_steps_per_s == 100)
     told = [event.what.partition(run.run_id)[2] for event in runner.events.since(0)]
-    assert [words for words in told if "pause" in words] == [" was paused", " goes on after a pause"]
+    assert [words for words in told if "pause" in words] == [" was paused", " continues after a pause"]
     await call(runner, "run.pause")
     await call(runner, "run.stop")
     assert not runner.status().run.wished_pause
@@ -452,7 +452,7 @@ async def test_jobs_are_listed_and_a_checkpoint_is_pinned_thrown_away_and_put_ba
     assert (await call(runner, "checkpoint.restore", path=saved["id"]))["checkpoint"]["valid"]
     await call(runner, "checkpoint.trash", path=saved["id"])
     assert (await call(runner, "checkpoint.purge"))["freed_bytes"] >= saved["size_bytes"]
-    with pytest.raises(Refused, match="goes on"):
+    with pytest.raises(Refused, match="is active"):
         await call(runner, "runs.trash", run=run.run_id)
     await call(runner, "run.stop")
     shown = await call(runner, "runs.show")
