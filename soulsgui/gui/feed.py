@@ -294,7 +294,7 @@ class JobCall(Call):
         if job is not None:
             self._follow(job)
         else:
-            what = f"{self.server} was started anew before it was done."
+            what = f"{self.server} was restarted before it was done."
             self.refuse(ApiError(code=ErrorCode.FAILED, message=what, remedy="Try again."))
 
     def _follow(self, job: Job) -> None:

@@ -184,7 +184,7 @@ class Newcomer:
         """Quit: of a run that goes on it is asked, and it may go on."""
         await self.press("Ctrl+Q")
         if (dialog := self._window.closer.dialog) is not None:
-            assert "A run is going on" in words_of(dialog)
+            assert "A run is active" in words_of(dialog)
             self.click(dialog.keep)
 
 

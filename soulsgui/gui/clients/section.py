@@ -28,6 +28,7 @@ from soulsgui.gui.icons import palette_colours
 from soulsgui.gui.models.connection import Connection, why_not
 from soulsgui.gui.models.rules import ClientAction, Question, possible, question_before
 from soulsgui.gui.states import clients_here
+from soulsgui.gui.theme import GAP_S
 from soulsgui.gui.throttle import Throttle
 from soulsgui.gui.widgets.ask import AskingButton
 from soulsgui.gui.widgets.boxes import NO_MARGINS, column, flow

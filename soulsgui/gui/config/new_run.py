@@ -29,6 +29,7 @@ from soulsgui.gui.models.connection import why_not
 from soulsgui.gui.models.rules import run_title
 from soulsgui.gui.settings.spec import as_yaml
 from soulsgui.gui.states import run_is_active
+from soulsgui.gui.theme import GAP_M
 from soulsgui.gui.widgets.boxes import NO_MARGINS, row
 from soulsgui.gui.widgets.command_button import CommandButton, Stage, Words
 from soulsgui.gui.widgets.dialog import FormDialog
@@ -185,7 +186,7 @@ class NewRunDialog(FormDialog):
 
     def _build(self) -> None:
         form = QFormLayout()
-        form.setVerticalSpacing(10)
+        form.setVerticalSpacing(GAP_M)
         form.addRow("&Preset", self.preset)
         form.setRowVisible(self.preset, not self._checkpoint)
         form.addRow("", self._task)
@@ -283,7 +284,7 @@ class NewRunDialog(FormDialog):
         if self._checkpoint:
             parts.append(f"It begins from the checkpoint {self._checkpoint}, with the settings of that.")
         if self.as_sweep.isChecked():
-            parts.append("Each trial is a run of the queue, with values that the search draws.")
+            parts.append("Each trial is a run of the queue, with values that the search samples.")
         elif self.seeds.value() > 1:
             seed = int(choice.value(SEED) or 0)
             last = seed + self.seeds.value() - 1
@@ -344,7 +345,7 @@ class NewRunDialog(FormDialog):
     def show_problem(self, error: ApiError) -> None:
         """Say why it was not done, beside the fields that it is about where there are such."""
         if self.as_sweep.isChecked() and self.sweep.show_mistakes(error.mistakes):
-            self.say_wrong("The search does not fit the settings: mend what is marked.")
+            self.say_wrong("The search does not fit the settings: fix what is marked.")
         else:
             super().show_problem(error)
 
@@ -361,9 +362,9 @@ class NewRunDialog(FormDialog):
         words = self._stop_words if active else self._start_words
         self.start.set_words(self._sweep_words if sweep else words, "play", self._send)
         if sweep and active:
-            self.active.setText(f"“{run_title(run)}” goes on. The trials begin when it has ended.")
+            self.active.setText(f"“{run_title(run)}” is active. The trials begin when it has ended.")
         elif active:
-            cost = f"“{run_title(run)}” goes on. It is saved and ended first, or this one waits."
+            cost = f"“{run_title(run)}” is active. It is saved and ended first, or this one waits."
             if run.checkpoint_age_s is not None:
                 cost += f" Its last checkpoint is {text.about(run.checkpoint_age_s)} old."
             self.active.setText(cost)

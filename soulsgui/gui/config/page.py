@@ -20,8 +20,9 @@ from soulsgui.gui.feed import Call, Feed, Fetch
 from soulsgui.gui.models.connection import why_not
 from soulsgui.gui.models.rules import Question
 from soulsgui.gui.shell import notify_problem
+from soulsgui.gui.theme import GAP_S
 from soulsgui.gui.widgets.ask import Leave, LeaveWords, ask, ask_unsaved
-from soulsgui.gui.widgets.boxes import NO_MARGINS, Margins, column
+from soulsgui.gui.widgets.boxes import NO_MARGINS, PAGE_MARGINS, Margins, column
 from soulsgui.gui.widgets.dialog import FittingDialog
 from soulsgui.gui.widgets.geometry import Memory
 from soulsgui.wire.control import ApiError, ConfigValues, ErrorCode, Preset
@@ -75,7 +76,7 @@ class ConfigEditor(QWidget):
         self.views.addTab(self.server, "Ser&ver")
         self._memory.restore(self.views.differences.table)
         parts = self.head, self.presets, self.conflict_bar, self.problem_bar, (self.views, 1)
-        column(*parts, on=self, margins=self.margins, gap_px=8)
+        column(*parts, on=self, margins=self.margins, gap_px=GAP_S)
 
     def _listen(self) -> None:
         feed, tell = self._feed, self._tell
@@ -127,7 +128,7 @@ class ConfigEditor(QWidget):
             self.refresh()
 
     def _failed(self, error: ApiError) -> None:
-        self._not_read = f"{error.message}\n{error.remedy}".strip()
+        self._not_read = error.words()
         self._show_state()
         self._tell(error)
 
@@ -149,7 +150,7 @@ class ConfigEditor(QWidget):
         elif values.text == mine:
             self._show_text(values)
         else:
-            self.conflict_bar.offer(self._draft.mergeable, "A text is not YAML: mend it first.")
+            self.conflict_bar.offer(self._draft.mergeable, "A text is not YAML: fix it first.")
         self._show_state()
 
     def _show_text(self, values: ConfigValues) -> None:
@@ -419,7 +420,7 @@ class ConfigEditor(QWidget):
 class ConfigPage(ConfigEditor):
     """The editor as a page."""
 
-    margins = (12, 10, 12, 8)
+    margins = PAGE_MARGINS
 
     def __init__(self, feed: Feed, shell: "Shell", parent: QWidget | None = None) -> None:
         super().__init__(feed, shell, parent)

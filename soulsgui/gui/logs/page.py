@@ -79,15 +79,15 @@ class LogsPage(QWidget):
         self.earlier = FittingButton("Load &earlier", "arrow-up", self)
         self.save = FittingButton("Save &as…", "export", self)
         self.save.explain("Save the lines shown as a text file")
-        head = flow(*parts, self._note, self.earlier, self.save, gap_px=8)
+        head = flow(*parts, self._note, self.earlier, self.save, gap_px=GAP_S)
         logs = QWidget(self)
-        column(head, (self.pane, 1), on=logs, margins=(0, 8, 0, 0), gap_px=8)
+        column(head, (self.pane, 1), on=logs, margins=TAB_MARGINS, gap_px=GAP_S)
         self.tabs = QTabWidget(self)
         self.tabs.setDocumentMode(True)
         self.tabs.addTab(logs, "Lo&gs")
         self.audit = AuditTab(self._feed, self._shell, self)
         self.tabs.addTab(self.audit, "A&udit")
-        column((self.tabs, 1), on=self, margins=(12, 10, 12, 8))
+        column((self.tabs, 1), on=self, margins=PAGE_MARGINS)
 
     def _connect(self) -> None:
         self.service.activated.connect(lambda _: self._read())

@@ -12,6 +12,7 @@ from soulsgui.gui.colours import Tone
 from soulsgui.gui.feed import Call, Feed, Fetch
 from soulsgui.gui.overview.figures import goal_words, window_words
 from soulsgui.gui.shell import Shell, notify_problem
+from soulsgui.gui.theme import GAP_M, GAP_S, GAP_XS
 from soulsgui.gui.widgets.command_button import CommandButton, Words
 from soulsgui.gui.widgets.fitting_button import FittingButton
 from soulsgui.gui.widgets.flow_layout import FlowLayout
@@ -19,8 +20,6 @@ from soulsgui.gui.widgets.inputs import ENVIRONMENT, task_of
 from soulsgui.gui.widgets.labels import Heading, IconLabel, Label, set_property
 from soulsgui.wire.control import BEST, Preset, RunStatus
 
-_MARGIN_PX = 10
-_GAP_PX = 8
 _WORDS_CHARACTERS = 48
 _BEGINS = ("run.start", "run.resume")
 
@@ -83,9 +82,9 @@ class EndStrip(QFrame):
         self._detail = Label(parent=self)
         self._detail.setWordWrap(True)
         self.watch = FittingButton("Watch it play", "watch", self)
-        self.watch.explain("Its best model plays, and you see how")
+        self.watch.explain("See its best model play")
         self.next = FittingButton("", "", self)
-        words = Words("Go on without the goal", "Resuming …", "Resumed")
+        words = Words("Continue without the goal", "Resuming …", "Resumed")
         self.go_on = CommandButton(words, "resume", self._go_on, self)
         self.go_on.problem.connect(lambda error: notify_problem(shell, error))
         self.again = FittingButton("New run…", "play", self)
@@ -115,11 +114,11 @@ class EndStrip(QFrame):
         words.addWidget(self._detail)
         row = QHBoxLayout(said)
         row.setContentsMargins(0, 0, 0, 0)
-        row.setSpacing(_GAP_PX)
+        row.setSpacing(GAP_S)
         row.addWidget(self._mark)
         row.addLayout(words, 1)
-        parts = FlowLayout(_GAP_PX, parent=self)
-        parts.setContentsMargins(_MARGIN_PX, 5, _MARGIN_PX, 5)
+        parts = FlowLayout(GAP_S, parent=self)
+        parts.setContentsMargins(GAP_M, GAP_XS, GAP_M, GAP_XS)
         for part in (said, self.watch, self.next, self.go_on, self.again, self.checkpoints, self.log):
             parts.addWidget(part)
 

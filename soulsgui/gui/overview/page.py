@@ -27,7 +27,8 @@ from soulsgui.gui.plotting.nearest import find_nearest
 from soulsgui.gui.shell import Action, Shell, notify_problem
 from soulsgui.gui.shell.pages import OVERVIEW, PLOTS
 from soulsgui.gui.states import run_is_active
-from soulsgui.gui.widgets.boxes import NO_MARGINS, column, row
+from soulsgui.gui.theme import GAP_S, GAP_XS
+from soulsgui.gui.widgets.boxes import NO_MARGINS, PAGE_MARGINS, column, row
 from soulsgui.gui.widgets.empty_state import EmptyState
 from soulsgui.gui.widgets.fitting_button import FittingButton
 from soulsgui.gui.widgets.geometry import Memory
@@ -64,11 +65,11 @@ class LastLines(QWidget):
         self.open_logs = FittingButton("All logs", "log", self)
         self.open_logs.show_icon_only(True)
         column(
-            row(self.unfold, (self.newest, 1), self.open_logs, gap_px=6),
+            row(self.unfold, (self.newest, 1), self.open_logs, gap_px=GAP_S),
             (self.pane, 1),
             on=self,
             margins=NO_MARGINS,
-            gap_px=4,
+            gap_px=GAP_XS,
         )
         self.unfold.toggled.connect(self._fold)
         self.unfold.setChecked(str(settings.value("overview/log")) == "open")
@@ -164,12 +165,12 @@ class OverviewPage(QWidget):
         self.empty.acted.connect(lambda: self._shell.open_new_run())
         self._run_part = QWidget(self)
         figures = row((self.figures, 1), (self.watch, Qt.AlignmentFlag.AlignTop))
-        column(self.end, figures, (self.plot, 1), on=self._run_part, margins=NO_MARGINS, gap_px=6)
+        column(self.end, figures, (self.plot, 1), on=self._run_part, margins=NO_MARGINS, gap_px=GAP_S)
         self._stack = QStackedWidget(self)
         self._stack.addWidget(self._run_part)
         self._stack.addWidget(self.empty)
         below = QWidget(self)
-        column((self.clients, 1), self.bottleneck, on=below, margins=NO_MARGINS, gap_px=4)
+        column((self.clients, 1), self.bottleneck, on=below, margins=NO_MARGINS, gap_px=GAP_XS)
         self._splitter = QSplitter(Qt.Orientation.Vertical, self)
         self._splitter.setObjectName("overviewSplitter")
         for place, (part, share) in enumerate(zip((self._stack, below, self.log), _SHARES, strict=True)):
@@ -178,7 +179,7 @@ class OverviewPage(QWidget):
         self._splitter.setSizes([100 * share for share in _SHARES])
         self._splitter.setCollapsible(0, False)
         parts = self.since, self.services, (self._splitter, 1)
-        column(*parts, on=self, margins=(12, 10, 12, 8), gap_px=8)
+        column(*parts, on=self, margins=PAGE_MARGINS, gap_px=GAP_S)
 
     def _connect(self) -> None:
         feed = self._feed
@@ -270,7 +271,7 @@ class OverviewPage(QWidget):
         if known:
             self.empty.say("No run yet", "Start one, and its curve appears here within seconds.")
         else:
-            self.empty.say(why_not(self._feed.connection), "The server has not told anything so far.")
+            self.empty.say(why_not(self._feed.connection), "The server has sent nothing yet.")
         self.empty.button.setVisible(known)
 
     def _say_no_clients(self, away: str, filtered: bool) -> None:

@@ -13,6 +13,7 @@ from soulsgui.gui.feed import Call, Feed
 from soulsgui.gui.models.connection import Connection, why_not
 from soulsgui.gui.models.rules import Question, stop_question, why_refused
 from soulsgui.gui.states import Look, phase_word, service_look, service_title
+from soulsgui.gui.theme import GAP_M, GAP_S, GAP_XS
 from soulsgui.gui.widgets.ask import AskingButton
 from soulsgui.gui.widgets.boxes import NO_MARGINS, column, row
 from soulsgui.gui.widgets.command_button import CommandButton, Words
@@ -137,9 +138,6 @@ SendCommand = Callable[[str, dict[str, object]], Call]
 """Sends a command by name with its parameters."""
 
 _ORDER = ("redis", "gateway", "exporter", "trainer", "telemetry", "evaluator", "inference", "sink")
-_MARGIN_PX = 10
-_BUTTON_GAP_PX = 6
-_CARD_GAP_PX = 8
 _OPEN_CHARACTERS = 26
 _SINGLE_CHARACTERS = 36
 _MOST_SINGLE = 32
@@ -419,7 +417,7 @@ class _Cards(QWidget):
         super().__init__(parent)
         self._make = make
         self.cards: dict[str, ServiceCard] = {}
-        self.row = FlowLayout(_CARD_GAP_PX, columns=True, parent=self)
+        self.row = FlowLayout(GAP_S, columns=True, parent=self)
 
     def show_services(self, services: Sequence[ServiceStatus]) -> None:
         for name in self.cards.keys() - {service.name for service in services}:

@@ -24,7 +24,7 @@ from soulsgui.gui.plotting.nearest import find_nearest
 from soulsgui.gui.shell import Action, Shell, notify_problem
 from soulsgui.gui.shell.pages import PLOTS
 from soulsgui.gui.throttle import Throttle
-from soulsgui.gui.widgets.boxes import NO_MARGINS, column, flow
+from soulsgui.gui.widgets.boxes import NO_MARGINS, PAGE_MARGINS, column, flow
 from soulsgui.gui.widgets.empty_state import EmptyState
 from soulsgui.gui.widgets.fitting_button import FittingButton
 from soulsgui.gui.widgets.geometry import Memory
@@ -65,10 +65,10 @@ class PlotsPage(QWidget):
         self.landing.setObjectName("plotsRuns")
         self.pin = FittingButton("Pin", "pin", self)
         self.pin.setCheckable(True)
-        self.pin.explain("Keep the run at the top of the list, and drawn by “Only this”")
+        self.pin.explain("Keep the run at the top of the list; “Only this” draws it, too")
         self.only = FittingButton("Only this", "filter", self)
         self.only.explain("Draw no other run but this one and the pinned ones")
-        self.runs.column.addLayout(flow(self.pin, self.only, gap_px=6))
+        self.runs.column.addLayout(flow(self.pin, self.only, gap_px=GAP_S))
         # Tab goes by what was made first.
         self.metrics = Choices("Metrics", "Search metrics", self)
         self.controls = ViewOptions(self)
@@ -87,7 +87,7 @@ class PlotsPage(QWidget):
         self._stack = QStackedLayout()
         self._stack.addWidget(self._splitter)
         self._stack.addWidget(self.empty)
-        column((self._stack, 1), on=self, margins=(12, 10, 12, 8))
+        column((self._stack, 1), on=self, margins=PAGE_MARGINS)
 
     def _connect(self) -> None:
         feed, controls, grid = self._feed, self.controls, self.grid
@@ -236,7 +236,7 @@ class PlotsPage(QWidget):
         dialog = QInputDialog(self)
         dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         dialog.setWindowTitle("Save this layout")
-        dialog.setLabelText("What it is to be called:")
+        dialog.setLabelText("Name of the layout:")
         dialog.textValueSelected.connect(self.save_layout)
         dialog.open()
 

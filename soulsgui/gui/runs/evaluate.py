@@ -31,7 +31,7 @@ class EvaluateDialog(FormDialog):
         self.episodes = self._number(1, _MOST_EPISODES, _FILMED if film else _EPISODES)
         self.seed = self._number(0, _LARGEST_SEED, 0)
         self.seed.setToolTip("Of the first episode; each further one has the next")
-        self.stochastic = QCheckBox("&Draw actions instead of taking the best ones", self)
+        self.stochastic = QCheckBox("&Sample actions instead of taking the best ones", self)
         form = QFormLayout()
         form.addRow("&Episodes", self.episodes)
         form.addRow("&Seed", self.seed)

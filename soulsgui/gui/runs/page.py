@@ -22,7 +22,7 @@ from soulsgui.gui.shell import Action, Shell, carry_out, notify_problem
 from soulsgui.gui.shell.pages import RUNS
 from soulsgui.gui.states import run_is_active
 from soulsgui.gui.widgets.ask import AskingButton
-from soulsgui.gui.widgets.boxes import column, row
+from soulsgui.gui.widgets.boxes import PAGE_MARGINS, column, row
 from soulsgui.gui.widgets.command_button import Words
 from soulsgui.gui.widgets.dialog import ask_for_file
 from soulsgui.gui.widgets.empty_state import EmptyState
@@ -97,7 +97,7 @@ class RunsPage(QWidget):
         self._stack.addWidget(self._splitter)
         self._stack.addWidget(self.empty)
         self._stack.setCurrentIndex(1)
-        column(self._head(), (self._stack, 1), on=self, margins=(12, 10, 12, 8))
+        column(self._head(), (self._stack, 1), on=self, margins=PAGE_MARGINS)
 
     def _head(self) -> QHBoxLayout:
         self.words = FilterEdit("Search names, notes, environments, states", self)
@@ -107,7 +107,7 @@ class RunsPage(QWidget):
         self.bring.clicked.connect(self._ask_file)
         self.bin = FittingButton("Bin", "trash", self)
         self.bin.setCheckable(True)
-        self.bin.explain("Show the runs that were thrown away")
+        self.bin.explain("Show deleted runs")
         self.bin.toggled.connect(self._other_list)
         words = Words("Empty the bin…", "Removing …", "Emptied")
         self.purge = AskingButton(words, "remove", self._purge, self._purge_question, self)

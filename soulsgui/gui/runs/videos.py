@@ -96,7 +96,7 @@ class VideosTab(QWidget):
         about = muted(
             wrapped("The server keeps the newest few while it runs: save what you want to keep.", self)
         )
-        column((self._stack, 1), row((about, 1), self.film, self.save), on=self, margins=(0, 8, 0, 0))
+        column((self._stack, 1), row((about, 1), self.film, self.save), on=self, margins=TAB_MARGINS)
         feed.job_changed.connect(self.refresh)
         feed.jobs_listed.connect(self.refresh)
 

@@ -12,6 +12,7 @@ from soulsgui.gui.feed import Feed
 from soulsgui.gui.icons import dress, make_primary
 from soulsgui.gui.shell.pages import CLIENT, OVERVIEW, PageStack
 from soulsgui.gui.states import run_is_active
+from soulsgui.gui.theme import GAP_M, GAP_S
 from soulsgui.gui.widgets.flow_layout import FlowLayout
 from soulsgui.gui.widgets.labels import IconLabel, Label
 from soulsgui.gui.widgets.message_bar import close_button
@@ -81,17 +82,17 @@ class OfferBar(QFrame):
         make_primary(self.train_next)
         dress(self.train_next, "play")
         self.train_next.clicked.connect(self._train_next)
-        self.go_on = QPushButton("Go on without the goal", self)
+        self.go_on = QPushButton("Continue without the goal", self)
         self.go_on.clicked.connect(self._go_on)
         self.open_run = QPushButton("Open run", self)
         self.open_run.clicked.connect(self._open_run)
         self.close_button = close_button(self)
         self.close_button.clicked.connect(self.hide)
         row = QHBoxLayout(self)
-        row.setContentsMargins(12, 6, 6, 6)
-        row.setSpacing(8)
+        row.setContentsMargins(GAP_M, GAP_S, GAP_S, GAP_S)
+        row.setSpacing(GAP_S)
         row.addWidget(mark)
-        flow = FlowLayout(8)
+        flow = FlowLayout(GAP_S)
         for part in (self.words, self.train_next, self.go_on, self.open_run):
             flow.addWidget(part)
         row.addLayout(flow, 1)

@@ -15,6 +15,7 @@ from soulsgui.gui.models.rules import run_title
 from soulsgui.gui.preferences import AtClosing, AtLeaving, Preferences
 from soulsgui.gui.shell import tray as trays
 from soulsgui.gui.states import run_is_active
+from soulsgui.gui.theme import GAP_M
 from soulsgui.gui.widgets.command_button import CommandButton, Words
 from soulsgui.gui.widgets.dialog import FittingDialog
 from soulsgui.gui.widgets.labels import Heading, muted, wrapped
@@ -114,7 +115,7 @@ class ClosingDialog(_LastQuestion):
 
 
 class LeavingDialog(_LastQuestion):
-    """Stay in the tray and play on, quit after the episode, or keep the window.
+    """Stay in the tray and keep playing, quit after the episode, or keep the window.
 
     What was begun in a terminal does not end with the window. Where there is no tray, nothing is said of it.
     """
@@ -133,7 +134,7 @@ class LeavingDialog(_LastQuestion):
         quitting = wrapped(
             "If you quit, it ends its episode and helps no longer: nothing plays unseen."
             if ends_with_window
-            else "It was started in a terminal (soulsgui join): if you quit, it plays on there. "
+            else "It was started in a terminal (soulsgui join): if you quit, it keeps playing there. "
             "There, or with `soulsgui join stop`, it ends.",
             self,
         )

@@ -202,27 +202,26 @@ _PAUSE = (
     Words("&Pause", "Pausing …", "Paused"),
     "pause",
     "run.pause",
-    "Clients are granted nothing and nothing is learned; everything is kept",
+    "Clients wait and nothing is learned; everything is kept",
 )
 _CONTINUE = (
-    Words("Contin&ue", "Going on …", "Goes on"),
+    Words("Contin&ue", "Continuing …", "Continued"),
     "play",
     "run.continue",
-    "Let the run go on where it is",
+    "Let the run continue where it is",
 )
 _TITLES = {Mode.SERVER: "Server mode", Mode.CLIENT: "Client mode"}
 _HINTS = {
     Mode.SERVER: "Train here: runs, clients, curves",
     Mode.CLIENT: "Play for a server with this computer",
 }
-_GAP_PX = 8
 _ICON_ROOM_PX = 32
 
 
 def other_side(mode: Mode, run_state: str, playing: bool) -> str:
     """Return what goes on at the side of the program that is not shown; empty for nothing."""
     if mode is Mode.CLIENT:
-        return "a run goes on" if run_is_active(run_state) else ""
+        return "a run is active" if run_is_active(run_state) else ""
     return "this computer plays" if playing else ""
 
 
@@ -365,7 +364,7 @@ class Toolbar(QToolBar):
             for part in named
         )
         taken += sum(part.sizeHint().width() for part in others if not part.isHidden())
-        gaps = (len(shown) + len(others) + 4) * _GAP_PX
+        gaps = (len(shown) + len(others) + 4) * GAP_S
         room = self.width() - taken - gaps
         needed = sum(button.full_width for button in shown)
         for button in shown:
@@ -417,14 +416,14 @@ class Toolbar(QToolBar):
         self.pause.set_words(pausing, mark, lambda: self._feed.call(command))
         for button, name, hint in (
             (self.new_run, "run.start", "Choose a preset or your settings, and begin a run"),
-            (self.resume, "run.resume", f"Go on with {newest} from its newest checkpoint"),
+            (self.resume, "run.resume", f"Continue {newest} from its newest checkpoint"),
             (self.pause, command, tip),
             (self.stop, "run.stop", "Save and end the run; Redis and remote clients stay"),
             (self.quicksave, "checkpoint.save", "Save a checkpoint now (Ctrl+Shift+S)"),
         ):
             _allow(button, why_refused(name, connection, self._feed.status), hint)
         if connection.config is not None:
-            _allow(self.configure, "", "Mend the mistakes for which no server can start")
+            _allow(self.configure, "", "Fix the mistakes that keep the server from starting")
         else:
             _allow(self.configure, why_not(connection), "Settings of the next run and the server")
         state = run.state if connection.live else ""

@@ -5,7 +5,7 @@ Its dialogs are imported when they are first wanted, so that none delays it.
 
 import socket
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -42,7 +42,7 @@ from soulsgui.gui.shell.shutdown import ClientWindowCloser, WindowCloser
 from soulsgui.gui.shell.toolbar import Toolbar
 from soulsgui.gui.states import Look, clients_here, run_is_active, run_look
 from soulsgui.gui.text import plural
-from soulsgui.gui.theme import Theme
+from soulsgui.gui.theme import GAP_S, GAP_XS, Theme
 from soulsgui.gui.throttle import Throttle
 from soulsgui.gui.widgets.agree import run_dialog
 from soulsgui.gui.widgets.boxes import NO_MARGINS, column, row
@@ -263,13 +263,19 @@ class MainWindow(QMainWindow):
 
     def show_page(self, name: str, **where: Any) -> None:
         """Bring a page to the front, after the one that is shown was asked for its unsaved changes."""
+        self.go_to(name, lambda: None, **where)
+
+    def go_to(self, name: str, then: Callable[[], object], **where: Any) -> None:
+        """Show a page, as `show_page` does, and do something there."""
         if name == self.pages.shown:
             self.pages.show_page(name, **where)
+            then()
             return
 
         def go_on(leave: bool) -> None:
             if leave:
                 self._show_page(name, where)
+                then()
             else:
                 self.navigation.show_page(self.pages.shown)
 
@@ -478,11 +484,11 @@ class MainWindow(QMainWindow):
                 UpdateDialog("The server's runner is newer than this window.", steps, self).open()
         elif state is ConnectionState.TOO_NEW:
             there = "Update SoulsGUI there, then end" if self._feed.remote else "End"
-            begin = "begin it anew there" if self._feed.remote else "let this window start a new one"
+            begin = "start it again there" if self._feed.remote else "let this window start a new one"
             self.notify(
                 "info",
                 f"The runner was started by an older SoulsGUI. {there} it, then {begin}.",
-                "Type: soulsgui shutdown. It saves the run first; Resume goes on with it.",
+                "Type: soulsgui shutdown. It saves the run first; Resume continues it.",
             )
         elif state in (ConnectionState.RUNNER_GONE, ConnectionState.SHUT_DOWN, ConnectionState.START_FAILED):
             self.start_wanted.emit()

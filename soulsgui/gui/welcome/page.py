@@ -14,6 +14,7 @@ from soulsgui.gui.models.rules import run_title
 from soulsgui.gui.shell import Shell, notify_problem
 from soulsgui.gui.states import run_is_active, run_look
 from soulsgui.gui.text import count
+from soulsgui.gui.theme import GAP_L, GAP_M, GAP_XL
 from soulsgui.gui.widgets.boxes import NO_MARGINS, column, flow
 from soulsgui.gui.widgets.command_button import CommandButton, Words
 from soulsgui.gui.widgets.labels import Heading, IconLabel, Remark, keep_place, muted, set_tip, wrapped
@@ -23,7 +24,6 @@ from soulsgui.wire.control import RunSummary
 TRY_IT_PRESET = "cartpole_ppo"
 _ICON_PX = 44
 _TILE_CHARACTERS = 24
-_GAP_PX = 18
 _RECENT = 4
 
 
@@ -43,7 +43,16 @@ class Tile(QFrame):
         # A reason that comes or goes moves no tile of the next row.
         keep_place(self.why)
         self.why.setMinimumHeight(self.fontMetrics().lineSpacing())
-        column(mark, heading, (text, 1), self.why, button, on=self, margins=(20, 18, 20, 18), gap_px=10)
+        column(
+            mark,
+            heading,
+            (text, 1),
+            self.why,
+            button,
+            on=self,
+            margins=(GAP_XL, GAP_L, GAP_XL, GAP_L),
+            gap_px=GAP_M,
+        )
 
     def say_why(self, why: str) -> None:
         """Say why the button is off; nothing when it is on."""
@@ -124,7 +133,7 @@ class WelcomePage(QWidget):
             Tile(
                 "server",
                 "Connect to my server",
-                "A server of yours on another computer, reached by ssh: this window then steers it "
+                "A server of yours on another computer, reached by ssh: this window then controls it "
                 "as if it ran here.",
                 self.connect_it,
                 self,
@@ -132,14 +141,14 @@ class WelcomePage(QWidget):
         )
         for tile in self.tiles:
             tile.setMinimumWidth(self.fontMetrics().averageCharWidth() * _TILE_CHARACTERS)
-        lead = "One computer trains, many play, and you steer all of it from here."
-        tiles = flow(*self.tiles, gap_px=_GAP_PX, columns=True)
+        lead = "One computer trains, many play, and you control all of it from here."
+        tiles = flow(*self.tiles, gap_px=GAP_L, columns=True)
         self.recent = QWidget(self)
         self._recent_rows = column(Heading("Recent runs", 1, self.recent), on=self.recent, margins=NO_MARGINS)
         self.recent.hide()
         self._runs = Fetch(self, partial(self._feed.ask, "runs.list"), came=self._runs_came)
         parts = Heading("Welcome to SoulsGUI", 2, self), muted(wrapped(lead, self)), tiles, self.recent, None
-        column(*parts, on=self, margins=(32, 12, 32, 28), gap_px=_GAP_PX)
+        column(*parts, on=self, margins=(GAP_XL, GAP_M, GAP_XL, GAP_XL), gap_px=GAP_L)
 
     def _snapshot_taken(self) -> None:
         self._feed.call("config.presets").done.connect(self._presets_came)
@@ -178,7 +187,7 @@ class WelcomePage(QWidget):
         refusal = lacks or why_not(connection)
         run = self._feed.status.run
         active = not refusal and run_is_active(run.state)
-        busy = f"“{run_title(run)}” goes on; stop it first." if active else ""
+        busy = f"“{run_title(run)}” is active; stop it first." if active else ""
         self.try_it.allow(not (refusal or busy), refusal or busy)
         # While it starts, the banner says so.
         away = lacks or ("" if connection.coming or connection.state is ConnectionState.WELCOME else refusal)

@@ -161,21 +161,21 @@ def test_stopping_the_trainer_asks_first_and_a_refusal_is_told_with_its_remedy(
 
 
 def test_what_cant_be_done_is_off_and_says_why(page: OverviewPage, server: FakeFeed) -> None:
-    needs_redis = {"service.stop": "Nothing can go on without Redis."}
-    no_run = {"service.start": "No run goes on."}
+    needs_redis = {"service.stop": "Nothing works without Redis."}
+    no_run = {"service.start": "No run is active."}
     server.change_services([service("redis", allowed=needs_redis)])
     stop, more = page.services.cards["redis"].stop, page.services.clients.more
-    assert (stop.isEnabled(), stop.toolTip()) == (False, "Nothing can go on without Redis.")
+    assert (stop.isEnabled(), stop.toolTip()) == (False, "Nothing works without Redis.")
     assert page.services.cards["redis"].restart.isEnabled()
     assert more.isEnabled()
     server.change_services([service("redis"), service("trainer", "stopped", allowed=no_run)])
-    server.change_allowed(service_local_clients="No run goes on.")
+    server.change_allowed(service_local_clients="No run is active.")
     assert list(page.services.cards) == ["redis", "trainer"]
     start = page.services.cards["trainer"].start
     assert stop.isEnabled()
     assert not start.isEnabled()
     for button in (start, more):
-        assert "No run goes on" in button.toolTip()
+        assert "No run is active" in button.toolTip()
 
 
 def test_key_figures_follow_the_run_and_the_width(qtbot: QtBot, page: OverviewPage, server: FakeFeed) -> None:

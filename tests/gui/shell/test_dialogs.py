@@ -31,7 +31,7 @@ PRESETS = {"presets": [LUNAR.model_dump(mode="json")]}
 
 @pytest.fixture
 def feed() -> FakeFeed:
-    """No run goes on."""
+    """No run is active."""
     made = FakeFeed(Status(), LIVE, HELLO)
     made.answers = {"config.presets": PRESETS, "config.get": CONFIG}
     return made

@@ -49,7 +49,7 @@ NOW = 1_790_000_000.0
 S = ConnectionState
 UP = ServerStatus(reachable=True, disk_free_bytes=61_000_000_000)
 NEED_A_RUN = ("run.stop", "run.pause", "checkpoint.save")
-IDLE = Status(server=UP, allowed=dict.fromkeys(NEED_A_RUN, "No run goes on."))
+IDLE = Status(server=UP, allowed=dict.fromkeys(NEED_A_RUN, "No run is active."))
 RUN = RunStatus(id="r1", name="lunar-2", state="running", env_id="CartPole-v1", goal_return=475.0)
 RUNNING = Status(run=RUN, server=UP)
 SOLVED = RUN.model_copy(update={"state": "finished", "reached": "mean_return", "seconds": 31.0})
@@ -62,7 +62,7 @@ REAL_PAGES = page_entries()
 
 @pytest.fixture(autouse=True)
 def feed(fake: FakeFeed) -> FakeFeed:
-    """No run goes on."""
+    """No run is active."""
     fake.status, fake.connection, fake.hello = IDLE, NO_RUN, HELLO
     fake.answers = NOTHING_YET | {"server.shutdown": {}}
     return fake
@@ -332,7 +332,7 @@ def test_client_mode_stops_nothing_and_is_remembered(qtbot: QtBot, make: Make, f
     assert window.pages.shown == "client"
     assert not window.navigation.isVisible()
     qtbot.waitUntil(lambda: not button(window, "newRun").isVisible())
-    assert window.toolbar.badge.text() == "a run goes on"
+    assert window.toolbar.badge.text() == "a run is active"
     assert not [one for one in feed.sent if not one.command.endswith((".list", ".presets"))]
     assert make().pages.shown == "client"
     assert make(mode=Mode.SERVER).mode is Mode.SERVER, "the command line wins"
@@ -467,7 +467,7 @@ def test_resume_asks_for_the_newest_run_and_shows_it(qtbot: QtBot, make: Make, f
 
 def test_one_button_pauses_a_run_and_lets_it_go_on(qtbot: QtBot, make: Make, feed: FakeFeed) -> None:
     pause = make().toolbar.pause
-    assert (pause.isEnabled(), pause.toolTip()) == (False, "No run goes on.")
+    assert (pause.isEnabled(), pause.toolTip()) == (False, "No run is active.")
     feed.connect_as(CONNECTED)
     feed.take_snapshot(RUNNING)
     feed.answers |= {"run.pause": {"done": True}, "run.continue": {"done": True}}
@@ -484,7 +484,7 @@ def test_quicksave_by_keys_saves_or_says_why_not(qtbot: QtBot, make: Make, feed:
     keys = Qt.KeyboardModifier.ControlModifier | Qt.KeyboardModifier.ShiftModifier
     qtbot.keyClick(window, Qt.Key.Key_S, keys)
     qtbot.waitUntil(lambda: bool(window.messages.rows))
-    assert "No run goes on" in newest(window).detail
+    assert "No run is active" in newest(window).detail
     assert not feed.sent_of("checkpoint.save")
     feed.take_snapshot(RUNNING)
     info = checkpoint(id="manual_save/x", env_steps=4096)
@@ -926,7 +926,7 @@ def test_what_was_typed_to_mend_a_mistake_is_never_dropped_unasked(
 def test_a_wrong_text_is_not_just_dropped(qtbot: QtBot, told_of_it: MainWindow, folders: Folders) -> None:
     dialog, before = part_of(told_of_it, MendConfigDialog), folders.overrides.read_text()
     dialog.text.setPlainText("seed: none of them\n")
-    for words, stays in (("Mend it", True), ("Discard", False)):
+    for words, stays in (("Fix it", True), ("Discard", False)):
         qtbot.keyClick(dialog, Qt.Key.Key_Escape)
         answer(dialog, words)
         assert dialog.isVisible() is stays
