@@ -1,6 +1,6 @@
 """The runner as signals: what it says reaches the pages here, and what they want reaches it from here.
 
-`Feed` holds the newest state and knows nothing of sockets: `shell.connection.Connector` gives it what
+`Feed` holds the newest state and knows nothing of sockets: `shell.connector.Connector` gives it what
 arrives and carries its calls away.
 """
 

@@ -200,7 +200,7 @@ class ClientsPage(QWidget):
         if away:
             self.empty.say(away, "")
         elif filtered:
-            self.empty.say("No client fits the filter", "Empty the filter to see everyone.")
+            self.empty.say("No client matches the filter", "Clear the filter to see everyone.")
         else:
             hint = "A run brings clients of its own. Invite other computers to make it quicker."
             self.empty.say("Nobody plays for this server yet", hint)

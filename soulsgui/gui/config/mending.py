@@ -92,7 +92,7 @@ class MendConfigDialog(FittingDialog):
     mended = Signal()
 
     def __init__(self, path: Path, parent: QWidget | None = None) -> None:
-        super().__init__("mendConfigDialog", "Mend the configuration", parent)
+        super().__init__("mendConfigDialog", "Fix the configuration", parent)
         self.mending = Mending(path)
         self._filling = False
         self._soon = QTimer(self, singleShot=True, interval=_DEBOUNCE_MS)

@@ -25,7 +25,8 @@ from soulsgui.gui.logs.reader import (
 )
 from soulsgui.gui.models.connection import Connection, why_not
 from soulsgui.gui.shell import notify_problem, write_file
-from soulsgui.gui.widgets.boxes import column, flow
+from soulsgui.gui.theme import GAP_S
+from soulsgui.gui.widgets.boxes import PAGE_MARGINS, TAB_MARGINS, column, flow
 from soulsgui.gui.widgets.dialog import ask_where_to_save
 from soulsgui.gui.widgets.fitting_button import FittingButton
 from soulsgui.gui.widgets.inputs import leave_wheel_to_page

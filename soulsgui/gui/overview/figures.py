@@ -10,6 +10,7 @@ from soulsgui.gui import text
 from soulsgui.gui.colours import Tone
 from soulsgui.gui.models.rules import algorithm_title
 from soulsgui.gui.states import is_inference_server, run_is_active, run_look
+from soulsgui.gui.theme import GAP_L, GAP_XS
 from soulsgui.gui.widgets.boxes import NO_MARGINS, column
 from soulsgui.gui.widgets.flow_layout import FlowLayout
 from soulsgui.gui.widgets.labels import ElidedLabel, StateLabel, set_property, set_tip

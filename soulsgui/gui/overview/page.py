@@ -276,7 +276,7 @@ class OverviewPage(QWidget):
 
     def _say_no_clients(self, away: str, filtered: bool) -> None:
         nobody = "No clients yet. They appear when a run begins or one joins from elsewhere."
-        self.no_clients.setText(away or ("No client fits the filter." if filtered else nobody))
+        self.no_clients.setText(away or ("No client matches the filter." if filtered else nobody))
 
     def _show_connection(self, connection: Connection) -> None:
         self.services.show_connection(connection)

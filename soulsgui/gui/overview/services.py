@@ -215,13 +215,13 @@ class _Card(QFrame):
         self.details.setCheckable(True)
         self.details.show_icon_only(True)
         self.details.toggled.connect(self._fold)
-        self._head = row(self._mark, self._title, (self._brief, 1), gap_px=4)
+        self._head = row(self._mark, self._title, (self._brief, 1), gap_px=GAP_XS)
         self._body = QWidget(self)
-        self._row = row(margins=(0, 4, 0, 0), gap_px=_BUTTON_GAP_PX)
-        column(*self._labels, None, self._row, on=self._body, margins=NO_MARGINS, gap_px=3)
+        self._row = row(margins=(0, GAP_XS, 0, 0), gap_px=GAP_S)
+        column(*self._labels, None, self._row, on=self._body, margins=NO_MARGINS, gap_px=GAP_XS)
         # Beside one that is open, the line stands at the top.
-        margins = (_MARGIN_PX, 5, 6, 5)
-        self._column = column(self._head, (self._body, 100), None, on=self, margins=margins, gap_px=3)
+        margins = (GAP_M, GAP_XS, GAP_S, GAP_XS)
+        self._column = column(self._head, (self._body, 100), None, on=self, margins=margins, gap_px=GAP_XS)
         self._well = False
         self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Minimum)
 
@@ -452,7 +452,7 @@ class ServiceRow(QWidget):
         self._more.setProperty("weight", "muted")
         self._singles.row.addWidget(self._more)
         self._singles.hide()
-        column(self._kinds, self._singles, on=self, margins=NO_MARGINS, gap_px=_CARD_GAP_PX)
+        column(self._kinds, self._singles, on=self, margins=NO_MARGINS, gap_px=GAP_S)
 
     def _new_card(self, name: str, parent: QWidget) -> ServiceCard:
         def ask() -> Question | None:

@@ -23,6 +23,7 @@ from soulsgui.gui.plotting.controls import metric_order, metric_title
 from soulsgui.gui.plotting.nearest import find_nearest
 from soulsgui.gui.shell import Action, Shell, notify_problem
 from soulsgui.gui.shell.pages import PLOTS
+from soulsgui.gui.theme import GAP_S
 from soulsgui.gui.throttle import Throttle
 from soulsgui.gui.widgets.boxes import NO_MARGINS, PAGE_MARGINS, column, flow
 from soulsgui.gui.widgets.empty_state import EmptyState
@@ -78,7 +79,7 @@ class PlotsPage(QWidget):
         self.warning = ComparisonWarning(self._feed, self)
         self.grid = PlotGrid(self._feed, self.layouts.shown, self)
         drawn = QWidget(self)
-        column(self.controls, self.warning, (self.grid, 1), on=drawn, margins=NO_MARGINS, gap_px=6)
+        column(self.controls, self.warning, (self.grid, 1), on=drawn, margins=NO_MARGINS, gap_px=GAP_S)
         self._splitter = _split("plotsSplitter", Qt.Orientation.Horizontal, self, self._lists, drawn)
         self._splitter.setStretchFactor(1, 1)
         self._splitter.setSizes([_CHOICES_CHARACTERS * character, 1000])

@@ -15,7 +15,7 @@ from soulsgui.gui.models.records import Column, RecordsModel, number
 from soulsgui.gui.runs.evaluate import EvaluateDialog
 from soulsgui.gui.runs.models import evaluated_words
 from soulsgui.gui.shell import Shell, carry_out
-from soulsgui.gui.widgets.boxes import column, row
+from soulsgui.gui.widgets.boxes import TAB_MARGINS, column, row
 from soulsgui.gui.widgets.dialog import ask_where_to_save
 from soulsgui.gui.widgets.empty_state import EmptyState
 from soulsgui.gui.widgets.fitting_button import FittingButton

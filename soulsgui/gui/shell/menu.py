@@ -20,7 +20,7 @@ from soulsgui.gui.preferences import FONT_PERCENTS, AtClosing, AtLeaving, Prefer
 from soulsgui.gui.shell.tray import why_no_tray
 from soulsgui.gui.states import clients_here, run_is_active
 from soulsgui.gui.text import plural, tip
-from soulsgui.gui.theme import GAP_L, GAP_M, Theme, ThemeChoice
+from soulsgui.gui.theme import GAP_M, Theme, ThemeChoice
 from soulsgui.gui.widgets.ask import ask
 from soulsgui.gui.widgets.dialog import FittingDialog
 from soulsgui.gui.widgets.inputs import leave_wheel_to_page

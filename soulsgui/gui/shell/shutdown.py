@@ -15,7 +15,6 @@ from soulsgui.gui.models.rules import run_title
 from soulsgui.gui.preferences import AtClosing, AtLeaving, Preferences
 from soulsgui.gui.shell import tray as trays
 from soulsgui.gui.states import run_is_active
-from soulsgui.gui.theme import GAP_M
 from soulsgui.gui.widgets.command_button import CommandButton, Words
 from soulsgui.gui.widgets.dialog import FittingDialog
 from soulsgui.gui.widgets.labels import Heading, muted, wrapped
@@ -100,9 +99,9 @@ class ClosingDialog(_LastQuestion):
         saved = "Stopping saves first."
         if run.checkpoint_age_s is not None:
             saved = f"Its last checkpoint is {text.about(run.checkpoint_age_s)} old; stopping saves first."
-        cost = wrapped(f"“{run_title(run)}” goes on in the background if you let it. {saved}", self)
+        cost = wrapped(f"“{run_title(run)}” continues in the background if you let it. {saved}", self)
         later = muted(wrapped("To come back, open SoulsGUI again.", self))
-        self.ask("A run is going on", (cost, later), self.stop, self.keep)
+        self.ask("A run is active", (cost, later), self.stop, self.keep)
 
     def _send(self) -> Call:
         self.wrong.hide()
@@ -127,8 +126,8 @@ class LeavingDialog(_LastQuestion):
         self.quit = QPushButton("&Quit", self)
         self.quit.clicked.connect(lambda: self.decide(AtLeaving.QUIT))
         tray = wrapped(
-            "In the tray it plays on. The icon there says how it is; a click on it brings the window back, "
-            "and its menu pauses, stops and quits.",
+            "In the tray it keeps playing. The icon there says how it is; a click on it brings the window "
+            "back, and its menu pauses, stops and quits.",
             self,
         )
         quitting = wrapped(

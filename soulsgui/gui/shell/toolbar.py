@@ -28,6 +28,7 @@ from soulsgui.gui.shell.menu import WindowMenu
 from soulsgui.gui.shell.server_selector import ServerSelector
 from soulsgui.gui.states import level_look, run_is_active
 from soulsgui.gui.text import plural
+from soulsgui.gui.theme import GAP_S
 from soulsgui.gui.widgets.boxes import NO_MARGINS, column, row
 from soulsgui.gui.widgets.command_button import CommandButton, Words, give_menu
 from soulsgui.gui.widgets.fitting_button import FittingButton

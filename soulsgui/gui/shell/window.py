@@ -97,7 +97,7 @@ class StatusLine(QWidget):
         super().__init__(parent)
         self._mark = IconLabel(0, self)
         self._words = ElidedLabel("", self)
-        row(self._mark, (self._words, 1), on=self, margins=(8, 2, 8, 2), gap_px=6)
+        row(self._mark, (self._words, 1), on=self, margins=(GAP_S, GAP_XS, GAP_S, GAP_XS), gap_px=GAP_S)
 
     def show_status(self, status: Status, server: str) -> None:
         """Say how the run goes."""

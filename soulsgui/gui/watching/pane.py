@@ -466,9 +466,8 @@ class WatchPane(QWidget):
         picture = self.recording.shown
         if picture is None:
             return
-        task = self._run.env_id.rpartition("/")[2] or "video"
-        name = f"{task}-episode-{picture.episode + 1}.mp4"
-        film = partial(self.film, episode=picture.episode)
+        task, number = self._run.env_id.rpartition("/")[2] or "video", self._number(picture)
+        name, film = f"{task}-episode-{number + 1}.mp4", partial(self.film, episode=number)
         ask_where_to_save("Save the video", name, "Videos (*.mp4 *.gif)", film, self)
 
     def film(self, path: str, episode: int) -> None:

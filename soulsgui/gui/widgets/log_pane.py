@@ -198,7 +198,7 @@ class LogPane(QWidget):
         controls = QWidget(self)
         caption = Label("&Level", controls)
         caption.setBuddy(self._level)
-        flow(caption, self._level, self._words, self._follow, self._copy, gap_px=8, on=controls)
+        flow(caption, self._level, self._words, self._follow, self._copy, gap_px=GAP_S, on=controls)
         controls.setVisible(with_controls)
         self._text = QPlainTextEdit(self)
         self._text.setReadOnly(True)
