@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QSettings, Qt, QTimer, Signal
@@ -18,12 +19,11 @@ from soulsgui.gui.logs.reader import LogPlace, LogReader
 from soulsgui.gui.models.connection import Connection, why_not
 from soulsgui.gui.models.rules import CLIENT_ACTIONS
 from soulsgui.gui.overview.curve import CurveSection
-from soulsgui.gui.overview.end import EndStrip
 from soulsgui.gui.overview.figures import FiguresRow, round_words
 from soulsgui.gui.overview.pace import bottleneck_words, seconds_left
 from soulsgui.gui.overview.services import ServiceRow
 from soulsgui.gui.overview.since import SinceStrip
-from soulsgui.gui.plotting.nearest import find_nearest
+from soulsgui.gui.plotting.nearest import nearest
 from soulsgui.gui.shell import Action, Shell, notify_problem
 from soulsgui.gui.shell.pages import OVERVIEW, PLOTS
 from soulsgui.gui.states import run_is_active
@@ -34,7 +34,7 @@ from soulsgui.gui.widgets.fitting_button import FittingButton
 from soulsgui.gui.widgets.geometry import Memory
 from soulsgui.gui.widgets.labels import ElidedLabel, muted, wrapped
 from soulsgui.gui.widgets.log_pane import LogPane
-from soulsgui.wire.control import NEWEST, ApiError, CheckpointInfo, ClientStatus, Event, LogLine
+from soulsgui.wire.control import NEWEST, ApiError, ClientStatus, Event, LogLine
 
 _LINES = 100
 _NO_LIMIT = 16_777_215  # of Qt, for the height of a widget
@@ -143,7 +143,6 @@ class OverviewPage(QWidget):
         self._memory = Memory(shell.settings(), OVERVIEW)
         self.since = SinceStrip(feed, shell, self)
         self.services = ServiceRow(feed, self, clock)
-        self.end = EndStrip(feed, shell, self)
         self.figures = FiguresRow(self)
         self.watch = FittingButton("Watch it play", "watch", self)
         self.watch.explain("The weights that are trained at this moment play, and you see how")
@@ -165,7 +164,7 @@ class OverviewPage(QWidget):
         self.empty.acted.connect(lambda: self._shell.open_new_run())
         self._run_part = QWidget(self)
         figures = row((self.figures, 1), (self.watch, Qt.AlignmentFlag.AlignTop))
-        column(self.end, figures, (self.plot, 1), on=self._run_part, margins=NO_MARGINS, gap_px=GAP_S)
+        column(figures, (self.plot, 1), on=self._run_part, margins=NO_MARGINS, gap_px=GAP_S)
         self._stack = QStackedWidget(self)
         self._stack.addWidget(self._run_part)
         self._stack.addWidget(self.empty)
@@ -194,8 +193,7 @@ class OverviewPage(QWidget):
         self.clients.emptied.connect(self._say_no_clients)
         for part in (self.services.signals, self.plot, self.clients, self.log):
             part.problem.connect(self._tell)
-        for log_asked in (self.services.signals.log_asked, self.end.log_asked):
-            log_asked.connect(self._open_log)
+        self.services.signals.log_asked.connect(self._open_log)
         self.since.chosen.connect(self._open_log_at)
         self.log.open_logs.clicked.connect(lambda: self._open_log(""))
         self._show_connection(feed.connection)
@@ -232,13 +230,12 @@ class OverviewPage(QWidget):
         plot.clicked.connect(self._look_for_checkpoint)
 
     def _look_for_checkpoint(self, x: float) -> None:
-        run = self._feed.status.run
-
-        def offer(info: CheckpointInfo, words: str) -> None:
-            action = Action("Watch it play", lambda: self._shell.open_player(run, info.id))
+        found = nearest(self.plot.checkpoints, self.plot.controls.chosen_axis, x)
+        if found is not None:
+            info, words = found
+            watch = partial(self._shell.open_player, self._feed.status.run, info.id)
+            action = Action("Watch it play", watch)
             self._shell.notify("info", words, action=action, about="nearest checkpoint")
-
-        find_nearest(self._feed, run.id, self.plot.controls.chosen_axis, x, offer)
 
     def _show_all(self) -> None:
         if self.isVisible():
@@ -256,7 +253,6 @@ class OverviewPage(QWidget):
         if not self.isVisible():
             return
         self.plot.show_run(run)
-        self.end.show_run(run)
         self._note_rounds()
         self.figures.show_run(run)
         self.watch.setVisible(run_is_active(run.state))
