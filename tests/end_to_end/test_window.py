@@ -125,7 +125,7 @@ def test_a_walk_with_mouse_and_keys(user: User) -> None:
 
     # Closing asks; Enter keeps training.
     user.answer_close("Return")
-    assert "Training goes on" in user.said
+    assert "Training continues" in user.said
     user.wait_updates(1)
 
     # Opened again, closing with Stop ends the run, and the runner that a window started.

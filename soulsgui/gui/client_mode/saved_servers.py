@@ -16,6 +16,7 @@ from soulsgui.gui.client_mode.state import server_words, trial_words
 from soulsgui.gui.feed import Call, Feed, Fetch
 from soulsgui.gui.models.connection import why_not
 from soulsgui.gui.models.rules import Question
+from soulsgui.gui.theme import GAP_S
 from soulsgui.gui.widgets.ask import AskingButton
 from soulsgui.gui.widgets.boxes import flow
 from soulsgui.gui.widgets.command_button import CommandButton, Words
@@ -90,7 +91,6 @@ class ChangeAddressDialog(FormDialog):
         self.insist.setVisible(not change.final)
 
 
-_GAP_PX = 8
 _TEST_TIMEOUT_S = 80.0
 _PLACE_CHARACTERS = 12
 
@@ -127,7 +127,7 @@ class ServerLine(QWidget):
         self.paste = FittingButton("Paste new in&vitation", "link", self)
         self.paste.explain("The invitation that you copied; whatever it says, you are asked first")
         self.paste.clicked.connect(self.paste_wanted)
-        flow(self._state, self.place, self.change, self.paste, self.test, gap_px=_GAP_PX, on=self)
+        flow(self._state, self.place, self.change, self.paste, self.test, gap_px=GAP_S, on=self)
         keep_place(self)
 
     def show_status(self, status: Status) -> None:
@@ -201,7 +201,7 @@ class ServersRow(QWidget):
         self.paste = FittingButton("Paste &link", "link", self)
         self.paste.explain("The invitation that you copied: a link, or the text of its file")
         self.paste.clicked.connect(self.paste_link)
-        flow(title, self.box, self.open, self.paste, self.forget, gap_px=_GAP_PX, on=self)
+        flow(title, self.box, self.open, self.paste, self.forget, gap_px=GAP_S, on=self)
 
     def refresh(self, *_: object) -> None:
         """Ask for the list again."""
@@ -236,7 +236,7 @@ class ServersRow(QWidget):
         reason = why_not(self._feed.connection)
         if not reason and self.chosen is None:
             reason = "This computer's own server is always in the list."
-        self.forget.allow(not reason, reason or "Throw the invitation of this server away")
+        self.forget.allow(not reason, reason or "Delete the invitation of this server")
 
     def _chosen(self) -> None:
         server_id = str(self.box.currentData())

@@ -24,6 +24,7 @@ from soulsgui.gui.feed import Call, Feed, Fetch
 from soulsgui.gui.icons import dress, make_primary
 from soulsgui.gui.models.connection import why_not
 from soulsgui.gui.states import reach_look
+from soulsgui.gui.theme import GAP_M
 from soulsgui.gui.widgets.boxes import NO_MARGINS, column, row
 from soulsgui.gui.widgets.command_button import CommandButton, Words
 from soulsgui.gui.widgets.dialog import FittingDialog, ask_where_to_save
@@ -96,7 +97,7 @@ class LanSwitch(QFrame):
         self.allow.setAutoDefault(False)
         self.allow.finished.connect(lambda _: self.allowed.emit())
         self.allow.problem.connect(self._failed)
-        column(about, self.wrong, row(self.allow, None), on=self, margins=(12, 10, 12, 10))
+        column(about, self.wrong, row(self.allow, None), on=self, margins=(GAP_M, GAP_M, GAP_M, GAP_M))
         self.hide()
         feed.connection_changed.connect(self._show)
         self._show()
@@ -152,7 +153,7 @@ class InviteDialog(FittingDialog):
         self.name.setObjectName("inviteName")
         self.name.textEdited.connect(self._name_typed)
         form = QFormLayout()
-        form.setVerticalSpacing(10)
+        form.setVerticalSpacing(GAP_M)
         form.addRow("&Name of the computer", self.name)
         self.reach = StateLabel(page, wraps=True)
         self.hint = muted(wrapped("", page))
@@ -160,7 +161,7 @@ class InviteDialog(FittingDialog):
         self.lan = LanSwitch(self._feed, page)
         self.lan.allowed.connect(lambda: self._fetch.request())
         self._first = Words("&Invite", "Inviting …", "Invited")
-        self._again = Words("&Invite anew", "Inviting …", "Invited")
+        self._again = Words("&Invite again", "Inviting …", "Invited")
         self.invite = CommandButton(self._first, "add", self._send, page)
         self.invite.setObjectName("inviteCreate")
         make_primary(self.invite)
@@ -169,7 +170,7 @@ class InviteDialog(FittingDialog):
         self.invite.problem.connect(self._failed)
         foot = row(None, self.invite, _button("&Cancel", self.reject, page))
         parts = (form, self.hint, self.reach, self.lan, self.wrong, None, foot)
-        column(*parts, on=page, margins=NO_MARGINS, gap_px=12)
+        column(*parts, on=page, margins=NO_MARGINS, gap_px=GAP_M)
         return page
 
     def _make_result(self) -> QWidget:
@@ -188,9 +189,9 @@ class InviteDialog(FittingDialog):
         self.copy = _button("&Copy link", self._copy, card, "copy")
         make_primary(self.copy)
         self.save = _button("&Save file…", self._ask_for_path, card, "save")
-        row((self.link, 1), self.copy, self.save, on=card, margins=(12, 10, 12, 10))
+        row((self.link, 1), self.copy, self.save, on=card, margins=(GAP_M, GAP_M, GAP_M, GAP_M))
         parts = (self._title, self.told, card, self.said, self.not_done, None, self._make_foot(page))
-        column(*parts, on=page, margins=NO_MARGINS, gap_px=12)
+        column(*parts, on=page, margins=NO_MARGINS, gap_px=GAP_M)
         return page
 
     def _make_foot(self, page: QWidget) -> QHBoxLayout:
@@ -248,7 +249,7 @@ class InviteDialog(FittingDialog):
         self._title.setText(f"{made.client} is invited")
         told = (
             "Give the link or the file to that computer and nobody else: whoever has one plays as "
-            f"{made.client}. It is told this once; later you can only invite anew.\n"
+            f"{made.client}. It is shown this once; later you can only invite again.\n"
             "Without SoulsGUI there yet: unpack it, and in its folder type "
             f"python3 packaging/bootstrap.py client {invitation_file_name(made.client)}"
         )

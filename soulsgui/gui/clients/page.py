@@ -27,7 +27,8 @@ from soulsgui.gui.models.connection import why_not
 from soulsgui.gui.models.rules import ROSTER_ACTIONS, why_no_log, why_no_look
 from soulsgui.gui.shell import Shell, notify_problem
 from soulsgui.gui.shell.pages import CLIENTS
-from soulsgui.gui.widgets.boxes import column
+from soulsgui.gui.theme import GAP_L, GAP_M, GAP_S, GAP_XS
+from soulsgui.gui.widgets.boxes import PAGE_MARGINS, column
 from soulsgui.gui.widgets.command_button import Words
 from soulsgui.gui.widgets.dialog import FittingDialog, FormDialog
 from soulsgui.gui.widgets.empty_state import EmptyState
@@ -51,7 +52,7 @@ class ClientLogDialog(FittingDialog):
     def __init__(self, feed: Feed, client: ClientStatus, parent: QWidget | None = None) -> None:
         super().__init__("clientLogDialog", f"Log of {client.name}", parent)
         self._client = client
-        told = f"Warnings and errors that {client.name} has told; the whole log is on its own computer."
+        told = f"Warnings and errors that {client.name} has reported; the whole log is on its own computer."
         self.pane = LogPane(self)
         self.pane.show_empty_text("Asking the server …")
         self.renew = QPushButton("&Ask again", self)
@@ -67,7 +68,7 @@ class ClientLogDialog(FittingDialog):
 
     def _take(self, result: dict[str, Any]) -> None:
         self.wrong.hide()
-        self.pane.show_empty_text(f"{self._client.name} has told of no trouble.")
+        self.pane.show_empty_text(f"{self._client.name} has reported no problems.")
         self.pane.replace(ClientLog.model_validate(result).lines, with_service=False)
 
 
@@ -114,9 +115,9 @@ class ClientDetails(QFrame):
         self.setProperty("part", "card")
         self.values: dict[str, QLabel] = {}
         grid = QGridLayout(self)
-        grid.setContentsMargins(16, 10, 16, 10)
-        grid.setHorizontalSpacing(14)
-        grid.setVerticalSpacing(4)
+        grid.setContentsMargins(GAP_L, GAP_M, GAP_L, GAP_M)
+        grid.setHorizontalSpacing(GAP_L)
+        grid.setVerticalSpacing(GAP_XS)
         for name, title, row, place, span in _FACTS:
             self.values[name] = value = wrapped("", self, selectable=True)
             value.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
@@ -161,7 +162,7 @@ class ClientsPage(QWidget):
         self.landing = roster.table
         self._make_buttons()
         self.details = ClientDetails(self)
-        column((roster, 1), self.details, on=self, margins=(12, 10, 12, 8), gap_px=8)
+        column((roster, 1), self.details, on=self, margins=PAGE_MARGINS, gap_px=GAP_S)
         self._timer = QTimer(self, interval=_TICK_MS)
         self._timer.timeout.connect(self._tick)
         feed.snapshot_taken.connect(self._take_snapshot)
@@ -199,7 +200,7 @@ class ClientsPage(QWidget):
         if away:
             self.empty.say(away, "")
         elif filtered:
-            self.empty.say("No client fits the filter", "Empty the filter to see everyone.")
+            self.empty.say("No client matches the filter", "Clear the filter to see everyone.")
         else:
             hint = "A run brings clients of its own. Invite other computers to make it quicker."
             self.empty.say("Nobody plays for this server yet", hint)

@@ -28,6 +28,7 @@ from soulsgui.gui.icons import palette_colours
 from soulsgui.gui.models.connection import Connection, why_not
 from soulsgui.gui.models.rules import ClientAction, Question, possible, question_before
 from soulsgui.gui.states import clients_here
+from soulsgui.gui.theme import GAP_S
 from soulsgui.gui.throttle import Throttle
 from soulsgui.gui.widgets.ask import AskingButton
 from soulsgui.gui.widgets.boxes import NO_MARGINS, column, flow
@@ -122,7 +123,6 @@ class ClientsTable(Table):
 
 
 _TICK_MS = 200
-_GAP_PX = 6
 
 
 class ClientsSection(QWidget):
@@ -172,15 +172,15 @@ class ClientsSection(QWidget):
         self.words = FilterEdit("Filter by name, host, state, environment or error", self)
         self.words.textChanged.connect(self._narrow)
         self.buttons = {action.name: self._button(action) for action in actions}
-        self.head = flow(Heading("Clients", 0, self), self._count, self.words, gap_px=_GAP_PX)
-        self.line = flow(gap_px=_GAP_PX) if apart else self.head
+        self.head = flow(Heading("Clients", 0, self), self._count, self.words, gap_px=GAP_S)
+        self.line = flow(gap_px=GAP_S) if apart else self.head
         for button in self.buttons.values():
             self.line.addWidget(button)
         self._stack = QStackedWidget(self)
         self._stack.addWidget(self.table)
         self._stack.addWidget(self.empty)
         lines = (self.head, self.line) if apart else (self.head,)
-        column(*lines, (self._stack, 1), on=self, margins=NO_MARGINS, gap_px=_GAP_PX)
+        column(*lines, (self._stack, 1), on=self, margins=NO_MARGINS, gap_px=GAP_S)
         self._throttle = Throttle(self, self._tick, _TICK_MS)
 
     def _button(self, action: ClientAction) -> CommandButton:

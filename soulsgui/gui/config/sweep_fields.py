@@ -12,6 +12,7 @@ from PySide6.QtWidgets import QComboBox, QCompleter, QFormLayout, QLineEdit, QSp
 from soulsgui.config.schema import SECTIONS_OF_ALGORITHMS
 from soulsgui.gui.models.rules import SCORE_TITLES
 from soulsgui.gui.settings.spec import FieldSpec, Kind, as_yaml, specs
+from soulsgui.gui.theme import GAP_S, GAP_XS
 from soulsgui.gui.widgets.boxes import NO_MARGINS, Item, column, row
 from soulsgui.gui.widgets.fitting_button import FittingButton
 from soulsgui.gui.widgets.inputs import give_room, leave_wheel_to_page
@@ -99,16 +100,16 @@ class SearchedSetting(QWidget):
         completer.setFilterMode(Qt.MatchFlag.MatchContains)
         self.setting.setCompleter(completer)
         self.scale = QComboBox(self)
-        self.scale.setAccessibleName("How its values are drawn")
+        self.scale.setAccessibleName("How its values are sampled")
         self.low, self.high = (self._line(name) for name in ("From", "To"))
-        self._remove = FittingButton("Leave it out", "close", self)
+        self._remove = FittingButton("Remove", "close", self)
         self._remove.show_icon_only(True)
         self._remove.setProperty("role", "flat")
         self._remove.setAutoDefault(False)
         self._remove.clicked.connect(self.unwanted)
         self._wrong = Remark(self, selectable=True)
-        line = row((self.setting, 3), self.scale, (self.low, 2), (self.high, 2), self._remove, gap_px=6)
-        column(line, self._wrong, on=self, margins=NO_MARGINS, gap_px=2)
+        line = row((self.setting, 3), self.scale, (self.low, 2), (self.high, 2), self._remove, gap_px=GAP_S)
+        column(line, self._wrong, on=self, margins=NO_MARGINS, gap_px=GAP_XS)
         for box, characters in ((self.setting, _SETTING_CHARACTERS), (self.scale, _SCALE_CHARACTERS)):
             leave_wheel_to_page(box)
             box.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
@@ -202,7 +203,7 @@ class SweepFields(QObject):
             leave_wheel_to_page(box)
         self.searched: list[SearchedSetting] = []
         self._lines = QWidget(parent)
-        self._column = column(on=self._lines, margins=NO_MARGINS, gap_px=6)
+        self._column = column(on=self._lines, margins=NO_MARGINS, gap_px=GAP_S)
         self.add = FittingButton("A&dd a setting", "add", parent)
         self.add.setAutoDefault(False)
         self.add.clicked.connect(self.add_setting)

@@ -20,6 +20,7 @@ from soulsgui.gui.plotting.marks import RunMarks
 from soulsgui.gui.plotting.rows import RETURN, Axis
 from soulsgui.gui.plotting.view import CurvesView
 from soulsgui.gui.states import run_is_active
+from soulsgui.gui.theme import GAP_S
 from soulsgui.gui.widgets.boxes import NO_MARGINS, column
 from soulsgui.gui.widgets.fitting_button import FittingButton
 from soulsgui.gui.widgets.inputs import leave_wheel_to_page
@@ -27,6 +28,7 @@ from soulsgui.wire.control import CheckpointInfo, RunStatus
 from soulsgui.wire.messages.metrics import (
     EVALUATION_PREFIX,
     EVALUATION_RETURN,
+    CheckpointRow,
     Row,
 )
 
@@ -123,12 +125,13 @@ class CurveSection(QWidget):
         self.view = CurvesView(feed, self, x_title=False)
         self.host = self.view.host
         self.marks = RunMarks()
+        self.checkpoints: list[CheckpointInfo] = []
         self.curve, self.beside = self.view.add_curve(), self.view.add_curve()
         self._named: list[str] = []
         self.view.show_along(self.controls.chosen_axis)
         self.view.smooth_with(self.controls.weight)
         self._checkpoints = Fetch(self, self._ask_checkpoints)
-        column(self.controls, (self.view, 1), on=self, margins=NO_MARGINS, gap_px=6)
+        column(self.controls, (self.view, 1), on=self, margins=NO_MARGINS, gap_px=GAP_S)
         self._connect()
 
     def _connect(self) -> None:
@@ -151,7 +154,7 @@ class CurveSection(QWidget):
         # What judges a run is what its curves open with.
         self.controls.open_with(EVALUATION_RETURN if run.goal_judged_by == "evaluation" else RETURN)
         if run.id != old.id:
-            self.marks = RunMarks()
+            self.marks, self.checkpoints = RunMarks(), []
         self._follow()
         if run.id != old.id:
             self._list_checkpoints()
@@ -194,6 +197,8 @@ class CurveSection(QWidget):
     def _take_rows(self, rows: list[Row]) -> None:
         if self.marks.take_rows(rows, self._run.id):
             self._show_marks()
+        if any(isinstance(row, CheckpointRow) and row.run_id == self._run.id for row in rows):
+            self._checkpoints.request()
 
     def _loaded(self) -> None:
         for curve in self.view.curves:
@@ -217,7 +222,8 @@ class CurveSection(QWidget):
         return self._feed.call("checkpoint.list", {"run": self._run.id})
 
     def _take_checkpoints(self, result: dict[str, Any]) -> None:
-        self.marks.take_list(CheckpointInfo.model_validate(info) for info in result["checkpoints"])
+        self.checkpoints = [CheckpointInfo.model_validate(info) for info in result["checkpoints"]]
+        self.marks.take_list(self.checkpoints)
         self._show_marks()
 
     def _plot_ready(self, plot: "Plot") -> None:

@@ -10,18 +10,17 @@ from soulsgui.gui import text
 from soulsgui.gui.colours import Tone
 from soulsgui.gui.models.rules import algorithm_title
 from soulsgui.gui.states import is_inference_server, run_is_active, run_look
+from soulsgui.gui.theme import GAP_L, GAP_XS
 from soulsgui.gui.widgets.boxes import NO_MARGINS, column
 from soulsgui.gui.widgets.flow_layout import FlowLayout
 from soulsgui.gui.widgets.labels import ElidedLabel, StateLabel, set_property, set_tip
 from soulsgui.wire.control import ClientStatus, RunStatus
 from soulsgui.wire.messages.chunk import Reason
 
-_GAP_PX = 14
 _HEAD_CHARACTERS = 18
 _NAME_CHARACTERS = 40
 _NAMED = 2
-_MARGIN_PX = 4
-_LEFT = "How long it takes to its goal if it goes on as at present: a guess"
+_LEFT = "How long it takes to its goal if it continues as now: a guess"
 _LAG = "Updates between the weights that samples were made with and the newest ones"
 
 
@@ -219,8 +218,8 @@ class FiguresRow(QWidget):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._head = _Head(self)
-        self._row = FlowLayout(_GAP_PX, parent=self)
-        self._row.setContentsMargins(_MARGIN_PX, 0, _MARGIN_PX, 0)
+        self._row = FlowLayout(GAP_L, parent=self)
+        self._row.setContentsMargins(GAP_XS, 0, GAP_XS, 0)
         self._row.addWidget(self._head)
         self._boxes: dict[str, _FigureBox] = {}
         self._known: RunStatus | None = None
@@ -257,7 +256,7 @@ class FiguresRow(QWidget):
     def minimumSizeHint(self) -> QSize:
         """Never make the page wider than its widest figure: the others stand below."""
         widest = max((box.minimumWidth() for box in self._boxes.values()), default=0)
-        return QSize(widest + 2 * _MARGIN_PX, super().minimumSizeHint().height())
+        return QSize(widest + 2 * GAP_XS, super().minimumSizeHint().height())
 
     def changeEvent(self, event: QEvent) -> None:
         """Follow the font's size."""

@@ -13,6 +13,7 @@ from soulsgui.gui.feed import Call, Feed
 from soulsgui.gui.models.connection import Connection, why_not
 from soulsgui.gui.models.rules import Question, stop_question, why_refused
 from soulsgui.gui.states import Look, phase_word, service_look, service_title
+from soulsgui.gui.theme import GAP_M, GAP_S, GAP_XS
 from soulsgui.gui.widgets.ask import AskingButton
 from soulsgui.gui.widgets.boxes import NO_MARGINS, column, row
 from soulsgui.gui.widgets.command_button import CommandButton, Words
@@ -137,9 +138,6 @@ SendCommand = Callable[[str, dict[str, object]], Call]
 """Sends a command by name with its parameters."""
 
 _ORDER = ("redis", "gateway", "exporter", "trainer", "telemetry", "evaluator", "inference", "sink")
-_MARGIN_PX = 10
-_BUTTON_GAP_PX = 6
-_CARD_GAP_PX = 8
 _OPEN_CHARACTERS = 26
 _SINGLE_CHARACTERS = 36
 _MOST_SINGLE = 32
@@ -217,13 +215,13 @@ class _Card(QFrame):
         self.details.setCheckable(True)
         self.details.show_icon_only(True)
         self.details.toggled.connect(self._fold)
-        self._head = row(self._mark, self._title, (self._brief, 1), gap_px=4)
+        self._head = row(self._mark, self._title, (self._brief, 1), gap_px=GAP_XS)
         self._body = QWidget(self)
-        self._row = row(margins=(0, 4, 0, 0), gap_px=_BUTTON_GAP_PX)
-        column(*self._labels, None, self._row, on=self._body, margins=NO_MARGINS, gap_px=3)
+        self._row = row(margins=(0, GAP_XS, 0, 0), gap_px=GAP_S)
+        column(*self._labels, None, self._row, on=self._body, margins=NO_MARGINS, gap_px=GAP_XS)
         # Beside one that is open, the line stands at the top.
-        margins = (_MARGIN_PX, 5, 6, 5)
-        self._column = column(self._head, (self._body, 100), None, on=self, margins=margins, gap_px=3)
+        margins = (GAP_M, GAP_XS, GAP_S, GAP_XS)
+        self._column = column(self._head, (self._body, 100), None, on=self, margins=margins, gap_px=GAP_XS)
         self._well = False
         self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Minimum)
 
@@ -419,7 +417,7 @@ class _Cards(QWidget):
         super().__init__(parent)
         self._make = make
         self.cards: dict[str, ServiceCard] = {}
-        self.row = FlowLayout(_CARD_GAP_PX, columns=True, parent=self)
+        self.row = FlowLayout(GAP_S, columns=True, parent=self)
 
     def show_services(self, services: Sequence[ServiceStatus]) -> None:
         for name in self.cards.keys() - {service.name for service in services}:
@@ -454,7 +452,7 @@ class ServiceRow(QWidget):
         self._more.setProperty("weight", "muted")
         self._singles.row.addWidget(self._more)
         self._singles.hide()
-        column(self._kinds, self._singles, on=self, margins=NO_MARGINS, gap_px=_CARD_GAP_PX)
+        column(self._kinds, self._singles, on=self, margins=NO_MARGINS, gap_px=GAP_S)
 
     def _new_card(self, name: str, parent: QWidget) -> ServiceCard:
         def ask() -> Question | None:

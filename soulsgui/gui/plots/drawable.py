@@ -32,27 +32,30 @@ class Drawable:
         runs: The runs of the library.
         experiments: The experiments, each with the runs that it is the mean of.
         clients: The clients of runs whose curves were read.
-        listed: Whether the library was read.
     """
 
     def __init__(self, feed: Feed, layouts: Layouts) -> None:
-        self._feed, self._layouts = feed, layouts
+        self._feed, self._layouts, self._library = feed, layouts, feed.library.runs
         self.runs: dict[str, RunSummary] = {}
         self.experiments: dict[str, tuple[str, ...]] = {}
         self.clients: Mapping[str, list[str]] = {}
-        self.listed = False
         self._client_colours: dict[str, int] = {}
 
-    def take(self, runs: Iterable[RunSummary]) -> None:
+    def take(self) -> None:
         """Take the runs of the library."""
-        self.runs = {run.id: run for run in runs}
+        self._library.want()
+        self.runs = {run.id: run for run in self._library.entries}
         groups: dict[str, list[RunSummary]] = {}
         for run in self.runs.values():
             groups.setdefault(EXPERIMENT + run.experiment, []).append(run)
         self.experiments = {
             name: members_of(found) for name, found in groups.items() if name != EXPERIMENT and found[1:]
         }
-        self.listed = True
+
+    @property
+    def listed(self) -> bool:
+        """Whether the library was read."""
+        return self._library.known
 
     @property
     def shown(self) -> tuple[str, ...]:

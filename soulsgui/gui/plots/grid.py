@@ -16,6 +16,7 @@ from soulsgui.gui.plots.moments import Moments
 from soulsgui.gui.plotting.controls import smoothing_weight
 from soulsgui.gui.plotting.export import as_csv
 from soulsgui.gui.plotting.rows import Mark
+from soulsgui.gui.theme import GAP_M
 from soulsgui.gui.throttle import Throttle
 from soulsgui.gui.widgets.boxes import NO_MARGINS
 
@@ -62,7 +63,7 @@ class PlotGrid(QScrollArea):
         self.drawn = QWidget(self)
         self._grid = QGridLayout(self.drawn)
         self._grid.setContentsMargins(*NO_MARGINS)
-        self._grid.setSpacing(10)
+        self._grid.setSpacing(GAP_M)
         self.setFrameShape(QFrame.Shape.NoFrame)
         self.setWidgetResizable(True)
         self.setFocusPolicy(Qt.FocusPolicy.NoFocus)

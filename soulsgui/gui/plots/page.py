@@ -5,10 +5,10 @@ from functools import partial
 from typing import Any
 
 from PySide6.QtCore import Qt
-from PySide6.QtGui import QHideEvent, QShowEvent
+from PySide6.QtGui import QHideEvent
 from PySide6.QtWidgets import QInputDialog, QSplitter, QStackedLayout, QWidget
 
-from soulsgui.gui.feed import Feed, Fetch
+from soulsgui.gui.feed import Feed
 from soulsgui.gui.models.connection import why_not
 from soulsgui.gui.models.rules import run_title
 from soulsgui.gui.plots.choices import Choice, Choices
@@ -23,12 +23,13 @@ from soulsgui.gui.plotting.controls import metric_order, metric_title
 from soulsgui.gui.plotting.nearest import find_nearest
 from soulsgui.gui.shell import Action, Shell, notify_problem
 from soulsgui.gui.shell.pages import PLOTS
+from soulsgui.gui.theme import GAP_S
 from soulsgui.gui.throttle import Throttle
-from soulsgui.gui.widgets.boxes import NO_MARGINS, column, flow
+from soulsgui.gui.widgets.boxes import NO_MARGINS, PAGE_MARGINS, column, flow
 from soulsgui.gui.widgets.empty_state import EmptyState
 from soulsgui.gui.widgets.fitting_button import FittingButton
 from soulsgui.gui.widgets.geometry import Memory
-from soulsgui.wire.control import CheckpointInfo, RunStatus, RunSummary
+from soulsgui.wire.control import CheckpointInfo
 
 _CHOICES_CHARACTERS = 30
 _TOGETHER_MS = 250
@@ -50,14 +51,12 @@ class PlotsPage(QWidget):
         self.moments = Moments(feed, self)
         self.saving = Saving(shell, self.grid.drawn, self.grid.values_in_view)
         self._mark = Throttle(self, self._show_marks, _TOGETHER_MS)
-        self._list = Fetch(
-            self, partial(feed.ask, "runs.list"), came=self._take_runs, failed=partial(notify_problem, shell)
-        )
+        self._list = Throttle(self, self._take_runs, 0)
         self._connect()
         self._memory.restore(self._splitter, self._lists)
         self._show_connection()
         self._arrange()
-        self.refresh()
+        self._list.request()
 
     def _build(self) -> None:
         self.runs = Choices("Runs", "Search names, environments, algorithms", self)
@@ -65,10 +64,10 @@ class PlotsPage(QWidget):
         self.landing.setObjectName("plotsRuns")
         self.pin = FittingButton("Pin", "pin", self)
         self.pin.setCheckable(True)
-        self.pin.explain("Keep the run at the top of the list, and drawn by “Only this”")
+        self.pin.explain("Keep the run at the top of the list; “Only this” draws it, too")
         self.only = FittingButton("Only this", "filter", self)
         self.only.explain("Draw no other run but this one and the pinned ones")
-        self.runs.column.addLayout(flow(self.pin, self.only, gap_px=6))
+        self.runs.column.addLayout(flow(self.pin, self.only, gap_px=GAP_S))
         # Tab goes by what was made first.
         self.metrics = Choices("Metrics", "Search metrics", self)
         self.controls = ViewOptions(self)
@@ -78,7 +77,7 @@ class PlotsPage(QWidget):
         self.warning = ComparisonWarning(self._feed, self)
         self.grid = PlotGrid(self._feed, self.layouts.shown, self)
         drawn = QWidget(self)
-        column(self.controls, self.warning, (self.grid, 1), on=drawn, margins=NO_MARGINS, gap_px=6)
+        column(self.controls, self.warning, (self.grid, 1), on=drawn, margins=NO_MARGINS, gap_px=GAP_S)
         self._splitter = _split("plotsSplitter", Qt.Orientation.Horizontal, self, self._lists, drawn)
         self._splitter.setStretchFactor(1, 1)
         self._splitter.setSizes([_CHOICES_CHARACTERS * character, 1000])
@@ -87,12 +86,12 @@ class PlotsPage(QWidget):
         self._stack = QStackedLayout()
         self._stack.addWidget(self._splitter)
         self._stack.addWidget(self.empty)
-        column((self._stack, 1), on=self, margins=(12, 10, 12, 8))
+        column((self._stack, 1), on=self, margins=PAGE_MARGINS)
 
     def _connect(self) -> None:
         feed, controls, grid = self._feed, self.controls, self.grid
         feed.snapshot_taken.connect(self.refresh)
-        feed.run_changed.connect(self._run_changed)
+        feed.library.runs.changed.connect(self._list.request)
         feed.connection_changed.connect(self._show_connection)
         self.runs.changed.connect(lambda: self._change(runs=self.runs.ticked))
         self.metrics.changed.connect(lambda: self._change(metrics=self.metrics.ticked))
@@ -134,7 +133,7 @@ class PlotsPage(QWidget):
 
     def refresh(self) -> None:
         """Ask for the list of runs and for what is drawn again."""
-        self._list.request()
+        self._feed.library.runs.renew()
         self.moments.renew()
         self.grid.renew()
 
@@ -145,14 +144,9 @@ class PlotsPage(QWidget):
         self.layouts.show(**what)
         self._arrange()
 
-    def _take_runs(self, result: dict[str, Any]) -> None:
-        self.drawable.take(RunSummary.model_validate(run) for run in result["runs"])
+    def _take_runs(self) -> None:
+        self.drawable.take()
         self._arrange()
-
-    def _run_changed(self, run: RunStatus) -> None:
-        known = self.drawable.runs.get(run.id)
-        if self.isVisible() and run.id and (known is None or known.state != run.state):
-            self._list.request()
 
     def _arrange(self) -> None:
         """Draw what the layout says."""
@@ -236,7 +230,7 @@ class PlotsPage(QWidget):
         dialog = QInputDialog(self)
         dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         dialog.setWindowTitle("Save this layout")
-        dialog.setLabelText("What it is to be called:")
+        dialog.setLabelText("Name of the layout:")
         dialog.textValueSelected.connect(self.save_layout)
         dialog.open()
 
@@ -257,8 +251,6 @@ class PlotsPage(QWidget):
     def _show_connection(self, *_: object) -> None:
         self.grid.show_connection()
         self._say_empty()
-        if self._feed.connection.live:
-            self._list.request()
 
     def _say_empty(self) -> None:
         listed = self.drawable.listed
@@ -267,11 +259,6 @@ class PlotsPage(QWidget):
         else:
             self.empty.say(why_not(self._feed.connection) or "Reading the list of runs …", "")
         self.empty.button.setVisible(listed)
-
-    def showEvent(self, event: QShowEvent) -> None:
-        """Bring the list up to date."""
-        super().showEvent(event)
-        self._list.request()
 
     def hideEvent(self, event: QHideEvent) -> None:
         """Keep the arrangement."""

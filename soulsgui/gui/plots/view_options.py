@@ -63,7 +63,7 @@ class ViewOptions(CurveControls):
         self.cursors = FittingButton("Measure", "compare", self)
         self.cursors.setCheckable(True)
         self.cursors.explain(
-            "Two lines, A and B, to be dragged: what lies between them stands above each plot"
+            "Two lines, A and B, to be dragged: what lies between them is shown above each plot"
         )
         self.export = self._menu_button("Export", "export")
         self.layouts = self._menu_button("Layouts", "save")

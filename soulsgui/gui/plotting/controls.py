@@ -8,6 +8,7 @@ from PySide6.QtWidgets import QCheckBox, QComboBox, QLabel, QSizePolicy, QSlider
 
 from soulsgui.gui import text
 from soulsgui.gui.plotting.rows import LENGTH, RETURN, Axis, axis_title
+from soulsgui.gui.theme import GAP_S
 from soulsgui.gui.throttle import Throttle
 from soulsgui.gui.widgets.fitting_button import FittingButton
 from soulsgui.gui.widgets.flow_layout import FlowLayout
@@ -15,7 +16,6 @@ from soulsgui.gui.widgets.inputs import leave_wheel_to_page
 from soulsgui.gui.widgets.labels import Label, muted, set_tip
 from soulsgui.wire.messages.metrics import EVALUATION_RETURN, RESOURCE_PREFIX
 
-_GAP_PX = 8
 _SMOOTH_EVERY_MS = 60
 
 USUAL_SMOOTHING = 40
@@ -103,9 +103,9 @@ class CurveControls(QWidget):
         self.fit = FittingButton("Fit", "fit", self)
         self.fit.explain("Show the whole curve (Home)")
         self._note.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
-        self.row = FlowLayout(_GAP_PX, parent=self)
+        self.row = FlowLayout(GAP_S, parent=self)
         for part in (
-            self._caption("over", self.axis_box),
+            self._caption("x axis", self.axis_box),
             self.axis_box,
             self._caption("S&moothing", self.smoothing),
             self.smoothing,

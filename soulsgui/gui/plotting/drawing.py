@@ -18,6 +18,7 @@ from soulsgui.gui.plotting.mean import Drawn
 from soulsgui.gui.plotting.rows import Axis, Mark, mark_at
 from soulsgui.gui.plotting.scale import Scale, ScaleKind
 from soulsgui.gui.plotting.series import Piece, Points, Reading
+from soulsgui.gui.theme import GAP_S, GAP_XS
 from soulsgui.gui.widgets.boxes import row
 from soulsgui.gui.widgets.labels import ElidedLabel, Label
 
@@ -498,7 +499,8 @@ class Legend(QWidget):
         self._reading.setProperty("weight", "muted")
         self._reading.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
         self._reading.setAccessibleName("Values under the crosshair")
-        self._row = row(*self._moments, None, (self._reading, 3), on=self, margins=(4, 0, 4, 0), gap_px=6)
+        parts, margins = (*self._moments, None, (self._reading, 3)), (GAP_XS, 0, GAP_XS, 0)
+        self._row = row(*parts, on=self, margins=margins, gap_px=GAP_S)
 
     def show_curves(self, curves: Sequence[DrawnCurve]) -> None:
         """Name these curves."""

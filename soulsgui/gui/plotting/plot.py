@@ -32,6 +32,7 @@ from soulsgui.gui.plotting.drawing import (
 from soulsgui.gui.plotting.mean import Drawn
 from soulsgui.gui.plotting.rows import Axis, Mark, axis_title
 from soulsgui.gui.plotting.scale import Scale, ScaleKind
+from soulsgui.gui.theme import GAP_S, GAP_XS
 from soulsgui.gui.throttle import Throttle
 from soulsgui.gui.widgets.boxes import column
 from soulsgui.gui.widgets.labels import Label
@@ -125,7 +126,7 @@ class Plot(QFrame):
         self._empty.setWordWrap(True)
         self._empty.setProperty("weight", "muted")
         self._empty.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
-        column(self._legend, (self._canvas, 1), on=self, margins=(8, 6, 8, 4), gap_px=4)
+        column(self._legend, (self._canvas, 1), on=self, margins=(GAP_S, GAP_S, GAP_S, GAP_XS), gap_px=GAP_XS)
         self._stale = StaleOverlay(self)
 
     @staticmethod
@@ -469,7 +470,7 @@ class Plot(QFrame):
         empty = self.is_empty
         for name in ("bottom", "left"):
             axis = self._canvas.getAxis(name)
-            axis.setStyle(showValues=not empty)
+            axis.setTicks([] if empty else None)  # of ticks without numbers specks would be left
             axis.setGrid(False if empty else 255)
             axis.showLabel(name == "bottom" and not empty and self._with_x_title)
         self._empty.setVisible(empty)

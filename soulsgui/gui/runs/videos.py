@@ -15,7 +15,7 @@ from soulsgui.gui.models.records import Column, RecordsModel, number
 from soulsgui.gui.runs.evaluate import EvaluateDialog
 from soulsgui.gui.runs.models import evaluated_words
 from soulsgui.gui.shell import Shell, carry_out
-from soulsgui.gui.widgets.boxes import column, row
+from soulsgui.gui.widgets.boxes import TAB_MARGINS, column, row
 from soulsgui.gui.widgets.dialog import ask_where_to_save
 from soulsgui.gui.widgets.empty_state import EmptyState
 from soulsgui.gui.widgets.fitting_button import FittingButton
@@ -96,7 +96,7 @@ class VideosTab(QWidget):
         about = muted(
             wrapped("The server keeps the newest few while it runs: save what you want to keep.", self)
         )
-        column((self._stack, 1), row((about, 1), self.film, self.save), on=self, margins=(0, 8, 0, 0))
+        column((self._stack, 1), row((about, 1), self.film, self.save), on=self, margins=TAB_MARGINS)
         feed.job_changed.connect(self.refresh)
         feed.jobs_listed.connect(self.refresh)
 

@@ -16,6 +16,7 @@ from soulsgui.gui.feed import Feed
 from soulsgui.gui.icons import app_icon, dress, palette_colours
 from soulsgui.gui.preferences import Preferences
 from soulsgui.gui.shell.update import installation
+from soulsgui.gui.theme import GAP_L
 from soulsgui.gui.widgets.boxes import column, row
 from soulsgui.gui.widgets.dialog import FittingDialog
 from soulsgui.gui.widgets.labels import Heading, Label, muted, wrapped
@@ -89,7 +90,7 @@ class AboutDialog(FittingDialog):
         super().__init__("aboutDialog", "About SoulsGUI", parent)
         logo = Label(parent=self)
         logo.setPixmap(app_icon().pixmap(_LOGO_PX, _LOGO_PX))
-        what = wrapped("One computer trains, many play, and you steer all of it from here.", self)
+        what = wrapped("One computer trains, many play, and you control all of it from here.", self)
         title = column(Heading(f"SoulsGUI {__version__}", 2, self), muted(what))
         hint = "For a report: this names folders and versions, but nothing secret."
         self.facts = QPlainTextEdit(diagnostics(feed, preferences, last_error), self)
@@ -101,7 +102,7 @@ class AboutDialog(FittingDialog):
         self.copy = QPushButton("Copy &diagnostics", self)
         dress(self.copy, "copy")
         self.copy.clicked.connect(self._copy)
-        head = row(logo, (title, 1), gap_px=14)
+        head = row(logo, (title, 1), gap_px=GAP_L)
         self.arrange(head, (self.facts, 1), muted(wrapped(hint, self)), foot=self.foot(self.copy))
         metrics = self.fontMetrics()
         self.resize(metrics.averageCharWidth() * _CHARACTERS, metrics.lineSpacing() * _LINES)

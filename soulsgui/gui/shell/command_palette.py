@@ -4,15 +4,15 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NamedTuple
 
-from PySide6.QtCore import QCoreApplication, QEvent, QObject, QSize, Qt
+from PySide6.QtCore import QCoreApplication, QEvent, QObject, QSize, Qt, QTimer
 from PySide6.QtGui import QAction, QKeyEvent, QKeySequence
 from PySide6.QtWidgets import (
     QAbstractButton,
     QHeaderView,
-    QMenu,
     QPushButton,
+    QTabWidget,
     QToolBar,
     QToolButton,
     QTreeWidget,
@@ -22,18 +22,19 @@ from PySide6.QtWidgets import (
 
 from soulsgui.gui import text
 from soulsgui.gui.colours import Tone
-from soulsgui.gui.feed import Feed, Fetch
+from soulsgui.gui.feed import Feed
 from soulsgui.gui.icons import colours_of, icon, qcolor
 from soulsgui.gui.models.rules import algorithm_title, run_title
 from soulsgui.gui.settings.spec import specs
 from soulsgui.gui.shell.manual import manual_pages
 from soulsgui.gui.shell.pages import CLIENTS, CONFIG, RUNS
 from soulsgui.gui.states import client_look, run_look
-from soulsgui.gui.widgets.boxes import column
+from soulsgui.gui.theme import GAP_S
+from soulsgui.gui.widgets.boxes import PAGE_MARGINS, column
 from soulsgui.gui.widgets.dialog import FittingDialog
+from soulsgui.gui.widgets.fitting_button import FittingButton
 from soulsgui.gui.widgets.inputs import FilterEdit
 from soulsgui.gui.widgets.labels import Label, muted
-from soulsgui.wire.control import RunSummary
 
 if TYPE_CHECKING:
     from soulsgui.gui.shell.window import MainWindow
@@ -88,36 +89,112 @@ def best(entries: Iterable[Entry], typed: str) -> list[Entry]:
     return [entry for _, entry in sorted(found, key=lambda one: one[0])]
 
 
-def commands_of(toolbar: QToolBar, page: QWidget | None = None) -> Iterator[Entry]:
-    """Yield what the buttons of a toolbar do, and the entries of their menus; and those seen on a page."""
-    on_page = page.findChildren(QPushButton) if page is not None else []
-    seen = [button for button in on_page if button.isVisible() and not button.isCheckable()]
-    for button in (*toolbar.findChildren(QAbstractButton), *seen):
+class _Control(NamedTuple):
+    """A button, or an entry of the menu that a button opens."""
+
+    button: QAbstractButton
+    entry: QAction | None = None
+
+    @property
+    def _pressed(self) -> QAbstractButton | QAction:
+        return self.button if self.entry is None else self.entry
+
+    @property
+    def _says(self) -> str:
+        if isinstance(self._pressed, FittingButton):
+            return self._pressed.title.replace("&", "")
+        said = self.button.accessibleName() if self.entry is None else ""
+        return said or self._pressed.text().replace("&", "")
+
+    @property
+    def title(self) -> str:
+        """What it does; on a card, to what."""
+        around = self.button.parentWidget()
+        while around is not None and around.property("part") != "card":
+            around = around.parentWidget()
+        card = around.accessibleName().partition(":")[0] if around is not None else ""
+        return f"{card}: {self._says}" if card and self._says else self._says
+
+    @property
+    def told(self) -> str:
+        """What it tells beside that, also of why it is off."""
+        told = self.button.accessibleDescription() if self.entry is None else ""
+        told = told or self._pressed.toolTip()
+        return "" if told in (self._says, self._says.rstrip("…")) else told
+
+    @property
+    def why_not(self) -> str:
+        """Why it is off; empty while it is on."""
+        on = self.button.isEnabled() and self._pressed.isEnabled()
+        return "" if on else self.told or "Not now."
+
+    def bring_to_front(self) -> None:
+        """Turn to the tab that it stands on."""
+        inside: QWidget | None = self.button
+        while inside is not None:
+            around = inside.parentWidget()
+            if around is not None and isinstance(tabs := around.parentWidget(), QTabWidget):
+                tabs.setCurrentWidget(inside)
+            inside = around
+
+    def press(self) -> None:
+        """Do it."""
+        if self.entry is None:
+            self.button.click()
+        else:
+            self.entry.trigger()
+
+    def listed(self, act: Callable[[], object], why: str) -> Entry:
+        """Return how it is listed."""
+        keys = self._pressed.shortcut().toString(QKeySequence.SequenceFormat.NativeText)
+        mark = str(self._pressed.property("iconName") or "arrow-right")
+        return Entry("Command", self.title, mark, act, self.told, keys, why)
+
+
+def _controls(area: QWidget) -> Iterator[_Control]:
+    """Yield the buttons of the toolbar or of a page, and for one with a menu what stands in that."""
+    for button in area.findChildren(QAbstractButton):
         menu = button.menu() if isinstance(button, QPushButton | QToolButton) else None
-        if menu is not None:
-            yield from _entries_of(menu)
-        elif button.accessibleName():
-            told = button.accessibleDescription() or button.toolTip()
-            keys = button.shortcut().toString(QKeySequence.SequenceFormat.NativeText)
-            yield _command(button.accessibleName(), button, told, keys, button.click)
+        if menu is None:
+            yield _Control(button)
+            continue
+        # As before it is seen: it then says what is possible now.
+        menu.aboutToShow.emit()
+        for entry in menu.actions():
+            if entry.isVisible() and not entry.isSeparator() and entry.menu() is None:
+                yield _Control(button, entry)
 
 
-def _entries_of(menu: QMenu) -> Iterator[Entry]:
-    # As before it is seen: it then says what is possible now.
-    menu.aboutToShow.emit()
-    for action in menu.actions():
-        if not action.isSeparator():
-            keys = action.shortcut().toString(QKeySequence.SequenceFormat.NativeText)
-            yield _command(action.text().replace("&", ""), action, action.toolTip(), keys, action.trigger)
+def commands_of(toolbar: QToolBar) -> Iterator[Entry]:
+    """Yield what the buttons of the toolbar do, and the entries of their menus."""
+    for control in _controls(toolbar):
+        if control.title:
+            yield control.listed(control.press, control.why_not)
 
 
-def _command(
-    title: str, of: QAbstractButton | QAction, told: str, keys: str, act: Callable[[], object]
-) -> Entry:
-    about = "" if told in (title, title.rstrip("…")) else told
-    mark = str(of.property("iconName") or "arrow-right")
-    why = "" if of.isEnabled() else about or "Not now."
-    return Entry("Command", title, mark, act, about, keys, why)
+def commands_on(page: QWidget, name: str, window: "MainWindow") -> Iterator[Entry]:
+    """Yield what the buttons of a page do once it is in front; one that is hidden does nothing now."""
+    alike: dict[str, list[_Control]] = {}
+    for control in _controls(page):
+        button = control.button
+        hidden = button.isHidden() or button.window() is not window
+        if not hidden and isinstance(button, QPushButton) and control.title:
+            alike.setdefault(control.title, []).append(control)
+    for controls in alike.values():
+        controls.sort(key=lambda one: not one.button.isVisible())
+        first = controls[0]
+        why = first.why_not if first.button.isVisible() else ""
+        yield first.listed(partial(window.go_to, name, partial(_press, controls, window)), why)
+
+
+def _press(controls: list[_Control], window: "MainWindow") -> None:
+    """Press the first of them that can be pressed on the page in front, or say why none can."""
+    for control in controls:
+        control.bring_to_front()
+        if control.button.isVisible() and not control.why_not:
+            control.press()
+            return
+    window.notify("info", f"“{controls[0].title}” can't be done now.", controls[0].told)
 
 
 def _settings(shell: "MainWindow") -> Iterator[Entry]:
@@ -134,14 +211,12 @@ class CommandPalette(FittingDialog):
     def __init__(self, feed: Feed, window: "MainWindow") -> None:
         super().__init__("commandPalette", "Find anything", window)
         self._window = window
-        # Of a command that is offered in two places one is enough.
-        commands: dict[str, Entry] = {}
-        for entry in commands_of(window.toolbar, window.pages.currentWidget()):
-            commands.setdefault(entry.title, entry)
-        del commands[window.menu.find_anything.text().replace("&", "")]
-        self._entries = [*commands.values(), *self._pages(), *self._clients(feed)]
+        self._to_make = [] if window.pages.covered else list(window.navigation.names)
+        self._commands: list[Entry] = []
+        self._places = [*self._pages(), *self._clients(feed)]
         self._rest = [*_settings(window), *self._manual()]
-        self._runs: list[Entry] = []
+        self._library = feed.library.runs
+        self._runs = list(self._of_runs())
         self._found: list[Entry] = []
         self._more = 0  # that fit, too, and are not listed
         self.words = FilterEdit("Find a command, page, run, client, setting, or page of the manual", self)
@@ -151,11 +226,41 @@ class CommandPalette(FittingDialog):
         self.words.installEventFilter(self)
         self.list = self._make_list()
         self._note = muted(Label(parent=self))
-        column(self.words, (self.list, 1), self._note, on=self, margins=(12, 12, 12, 8), gap_px=8)
+        column(
+            self.words,
+            (self.list, 1),
+            self._note,
+            on=self,
+            margins=PAGE_MARGINS,
+            gap_px=GAP_S,
+        )
         metrics = self.fontMetrics()
         self.resize(metrics.averageCharWidth() * _CHARACTERS, metrics.lineSpacing() * _LINES)
-        Fetch(self, partial(feed.ask, "runs.list"), came=self._runs_came).request()
-        self._show()
+        self._library.changed.connect(self._runs_changed)
+        self._library.want()
+        self._list_commands()
+
+    def _list_commands(self) -> None:
+        """List what the toolbar and the pages offer; meanwhile those pages are made that were never shown."""
+        pages, shown = self._window.pages, self._window.pages.shown
+        found = [*commands_of(self._window.toolbar), *commands_on(pages.front, shown, self._window)]
+        for name in self._window.navigation.names:
+            page = pages.made(name)
+            if page is not None and name != shown and not pages.covered:
+                found += commands_on(page, name, self._window)
+        # Of a command that is offered in two places one is enough.
+        commands: dict[str, Entry] = {}
+        for entry in found:
+            commands.setdefault(entry.title, entry)
+        del commands[self._window.menu.find_anything.text().replace("&", "")]
+        self._commands = list(commands.values())
+        self._show(keep=True)
+        if self._to_make:
+            QTimer.singleShot(0, self, self._make_page)
+
+    def _make_page(self) -> None:
+        self._window.pages.make(self._to_make.pop(0))
+        self._list_commands()
 
     def _make_list(self) -> QTreeWidget:
         made = QTreeWidget(self)
@@ -191,20 +296,20 @@ class CommandPalette(FittingDialog):
         for page, title in manual_pages().items():
             yield Entry("Manual", title, "help", partial(self._window.open_manual, page), page.stem)
 
-    def _runs_came(self, result: dict[str, Any]) -> None:
-        self._runs = []
-        for run in map(RunSummary.model_validate, result["runs"]):
+    def _of_runs(self) -> Iterator[Entry]:
+        for run in self._library.entries:
             look = run_look(run.state)
             act = partial(self._window.show_page, RUNS, run=run.id)
             facts = (look.word, run.env_id, algorithm_title(run), run.id, run.note)
-            self._runs.append(
-                Entry("Run", run_title(run), look.icon, act, " · ".join(fact for fact in facts if fact))
-            )
+            yield Entry("Run", run_title(run), look.icon, act, " · ".join(fact for fact in facts if fact))
+
+    def _runs_changed(self) -> None:
+        self._runs = list(self._of_runs())
         self._show(keep=True)
 
     def _show(self, keep: bool = False) -> None:
         """List the best of what fits, what can't be done now greyed, with the reason."""
-        entries = [*self._entries, *self._runs, *self._rest]
+        entries = [*self._commands, *self._places, *self._runs, *self._rest]
         found = best(entries, self.words.text())
         kept = self._chosen
         self._found = found[:_SHOWN]

@@ -20,7 +20,7 @@ from soulsgui.gui.preferences import FONT_PERCENTS, AtClosing, AtLeaving, Prefer
 from soulsgui.gui.shell.tray import why_no_tray
 from soulsgui.gui.states import clients_here, run_is_active
 from soulsgui.gui.text import plural, tip
-from soulsgui.gui.theme import Theme, ThemeChoice
+from soulsgui.gui.theme import GAP_M, Theme, ThemeChoice
 from soulsgui.gui.widgets.ask import ask
 from soulsgui.gui.widgets.dialog import FittingDialog
 from soulsgui.gui.widgets.inputs import leave_wheel_to_page
@@ -37,7 +37,7 @@ _CLOSING = {
 }
 _LEAVING = {
     AtLeaving.ASK: "Ask every time",
-    AtLeaving.TRAY: "Stay in the tray and play on",
+    AtLeaving.TRAY: "Stay in the tray and keep playing",
     AtLeaving.QUIT: "End the episode, then quit",
 }
 
@@ -67,7 +67,7 @@ class SettingsDialog(FittingDialog):
 
     def _build(self) -> None:
         form = QFormLayout()
-        form.setVerticalSpacing(10)
+        form.setVerticalSpacing(GAP_M)
         form.addRow("&Theme", self.theme)
         form.addRow("&Font size", self.font_size)
         form.addRow("Closing the window in a &run", self.closing)

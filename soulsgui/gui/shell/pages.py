@@ -171,13 +171,17 @@ class PageStack(QStackedWidget):
         """Return a page if it was made already."""
         return self._pages.get(name)
 
-    def show_page(self, name: str, **where: Any) -> QWidget:
-        """Bring a page to the front, made now if it was never shown."""
+    def make(self, name: str) -> QWidget:
+        """Return a page, made now if it was not before."""
         if name not in self._pages:
-            made = self._pages[name] = self._make(self._entries[name])
+            made = self._pages[name] = self._load(self._entries[name])
             self._areas[made] = PageArea(made, self)
             self.addWidget(self._areas[made])
-        page = self._pages[name]
+        return self._pages[name]
+
+    def show_page(self, name: str, **where: Any) -> QWidget:
+        """Bring a page to the front, made now if it was never shown."""
+        page = self.make(name)
         self.shown = name
         self._bring_to_front()
         self.focus_page()
@@ -242,7 +246,7 @@ class PageStack(QStackedWidget):
         else:
             ask(then)
 
-    def _make(self, entry: PageEntry) -> QWidget:
+    def _load(self, entry: PageEntry) -> QWidget:
         try:
             page: QWidget = entry.load()(self._feed, self._shell, self)
         except Exception as error:

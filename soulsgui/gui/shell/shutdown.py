@@ -99,9 +99,9 @@ class ClosingDialog(_LastQuestion):
         saved = "Stopping saves first."
         if run.checkpoint_age_s is not None:
             saved = f"Its last checkpoint is {text.about(run.checkpoint_age_s)} old; stopping saves first."
-        cost = wrapped(f"“{run_title(run)}” goes on in the background if you let it. {saved}", self)
+        cost = wrapped(f"“{run_title(run)}” continues in the background if you let it. {saved}", self)
         later = muted(wrapped("To come back, open SoulsGUI again.", self))
-        self.ask("A run is going on", (cost, later), self.stop, self.keep)
+        self.ask("A run is active", (cost, later), self.stop, self.keep)
 
     def _send(self) -> Call:
         self.wrong.hide()
@@ -114,7 +114,7 @@ class ClosingDialog(_LastQuestion):
 
 
 class LeavingDialog(_LastQuestion):
-    """Stay in the tray and play on, quit after the episode, or keep the window.
+    """Stay in the tray and keep playing, quit after the episode, or keep the window.
 
     What was begun in a terminal does not end with the window. Where there is no tray, nothing is said of it.
     """
@@ -126,14 +126,14 @@ class LeavingDialog(_LastQuestion):
         self.quit = QPushButton("&Quit", self)
         self.quit.clicked.connect(lambda: self.decide(AtLeaving.QUIT))
         tray = wrapped(
-            "In the tray it plays on. The icon there says how it is; a click on it brings the window back, "
-            "and its menu pauses, stops and quits.",
+            "In the tray it keeps playing. The icon there says how it is; a click on it brings the window "
+            "back, and its menu pauses, stops and quits.",
             self,
         )
         quitting = wrapped(
             "If you quit, it ends its episode and helps no longer: nothing plays unseen."
             if ends_with_window
-            else "It was started in a terminal (soulsgui join): if you quit, it plays on there. "
+            else "It was started in a terminal (soulsgui join): if you quit, it keeps playing there. "
             "There, or with `soulsgui join stop`, it ends.",
             self,
         )

@@ -19,6 +19,7 @@ from PySide6.QtWidgets import (
 from soulsgui.gui.feed import MakeCall
 from soulsgui.gui.icons import make_primary
 from soulsgui.gui.text import plain
+from soulsgui.gui.theme import GAP_M
 from soulsgui.gui.widgets.boxes import Part, column, row
 from soulsgui.gui.widgets.command_button import CommandButton, Stage, Words
 from soulsgui.gui.widgets.geometry import bring_onto_screen, room_for
@@ -43,7 +44,7 @@ class FittingDialog(QDialog):
 
     def arrange(self, *parts: Part, foot: QHBoxLayout, characters: int = 0) -> None:
         """Put the parts below each other, then what went wrong, then the last row."""
-        column(*parts, self.wrong, foot, on=self, gap_px=12)
+        column(*parts, self.wrong, foot, on=self, gap_px=GAP_M)
         self.setMinimumWidth(self.fontMetrics().averageCharWidth() * characters)
 
     def foot(

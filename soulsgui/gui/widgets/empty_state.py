@@ -5,6 +5,7 @@ from PySide6.QtWidgets import QPushButton, QWidget
 
 from soulsgui.gui.colours import Tone
 from soulsgui.gui.icons import dress, make_primary
+from soulsgui.gui.theme import GAP_M
 from soulsgui.gui.widgets.boxes import column
 from soulsgui.gui.widgets.labels import Heading, IconLabel, Label, muted
 
@@ -45,7 +46,7 @@ class EmptyState(QWidget):
         self.button.clicked.connect(self.acted)
         middle = Qt.AlignmentFlag.AlignHCenter
         parts = (mark, middle), self._title, self._hint, (self.button, middle)
-        column(None, *parts, None, on=self, gap_px=10)
+        column(None, *parts, None, on=self, gap_px=GAP_M)
 
     def say(self, title: str, hint: str) -> None:
         """Say something else."""

@@ -10,6 +10,7 @@ from soulsgui.gui import text
 from soulsgui.gui.colours import Tone
 from soulsgui.gui.icons import colours_of, pixmap
 from soulsgui.gui.states import Look
+from soulsgui.gui.theme import GAP_S
 from soulsgui.gui.widgets.boxes import NO_MARGINS, row
 
 
@@ -207,7 +208,7 @@ class StateLabel(QWidget):
         if not wraps:
             self._word.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Preferred)
         place = Qt.AlignmentFlag.AlignTop if wraps else Qt.AlignmentFlag.AlignVCenter
-        row((self._icon, place), (self._word, 1), on=self, margins=NO_MARGINS, gap_px=6)
+        row((self._icon, place), (self._word, 1), on=self, margins=NO_MARGINS, gap_px=GAP_S)
 
     def show_look(self, look: Look, word: str = "") -> None:
         """Show a state."""

@@ -27,6 +27,7 @@ from PySide6.QtWidgets import (
 from soulsgui.gui.colours import Tone
 from soulsgui.gui.icons import colours_of, dress, qcolor
 from soulsgui.gui.text import plain, plural
+from soulsgui.gui.theme import GAP_S
 from soulsgui.gui.throttle import Throttle
 from soulsgui.gui.widgets.boxes import NO_MARGINS, column, flow
 from soulsgui.gui.widgets.inputs import FilterEdit, leave_wheel_to_page
@@ -197,7 +198,7 @@ class LogPane(QWidget):
         controls = QWidget(self)
         caption = Label("&Level", controls)
         caption.setBuddy(self._level)
-        flow(caption, self._level, self._words, self._follow, self._copy, gap_px=8, on=controls)
+        flow(caption, self._level, self._words, self._follow, self._copy, gap_px=GAP_S, on=controls)
         controls.setVisible(with_controls)
         self._text = QPlainTextEdit(self)
         self._text.setReadOnly(True)
@@ -260,7 +261,7 @@ class LogPane(QWidget):
     def _say_why_empty(self) -> None:
         # Of lines that are not here nothing can be said.
         none_fits = plural(
-            len(self._buffer), "The one line read does not fit.", "None of the {n} lines read fits."
+            len(self._buffer), "The one line read does not match.", "None of the {n} lines read matches."
         )
         self._text.setPlaceholderText(none_fits if len(self._buffer) else self._empty_text)
         # Qt paints the place of the first line anew, and cuts the text that has more.

@@ -10,6 +10,7 @@ from PySide6.QtWidgets import QFrame, QPushButton, QSizePolicy, QWidget
 from soulsgui.gui.icons import dress, make_primary
 from soulsgui.gui.models.connection import Connection, banner_words
 from soulsgui.gui.states import level_look
+from soulsgui.gui.theme import GAP_M, GAP_S, GAP_XS
 from soulsgui.gui.widgets.boxes import column, row
 from soulsgui.gui.widgets.labels import Heading, IconLabel, Label, keep_place, set_property
 
@@ -40,7 +41,7 @@ class Banner(QFrame):
         keep_place(self.button)
         self._detail.setMinimumHeight(2 * self.fontMetrics().height())
         parts = self._mark, self._title, (self._detail, 1), (self.button, Qt.AlignmentFlag.AlignVCenter)
-        row(*parts, on=self, margins=(12, 6, 12, 6), gap_px=8)
+        row(*parts, on=self, margins=(GAP_M, GAP_S, GAP_M, GAP_S), gap_px=GAP_S)
         self.hide()
 
     def show_connection(self, connection: Connection) -> None:
@@ -121,7 +122,7 @@ class NoticeRow(QFrame):
         close.clicked.connect(self.expire)
         middle = Qt.AlignmentFlag.AlignVCenter
         aside = [(button, middle) for button in (*buttons, close)]
-        row((mark, middle), (self._text, 1), *aside, on=self, margins=(10, 5, 6, 5))
+        row((mark, middle), (self._text, 1), *aside, on=self, margins=(GAP_M, GAP_XS, GAP_S, GAP_XS))
         self._write()
         self.timer = QTimer(self, singleShot=True, interval=_BRIEF_MS)
         self.timer.timeout.connect(self.expire)
@@ -160,7 +161,7 @@ class MessageBar(QWidget):
         self.setObjectName("messageBar")
         # Oldest first.
         self.rows: list[NoticeRow] = []
-        self._column = column(on=self, margins=(8, 4, 8, 4), gap_px=4)
+        self._column = column(on=self, margins=(GAP_S, GAP_XS, GAP_S, GAP_XS), gap_px=GAP_XS)
         self.hide()
 
     def show_notice(self, notice: Notice) -> None:

@@ -287,6 +287,9 @@ def _into_library(library: Library, unpacked: RunFolder, run_id: str, name: str)
         if not os.path.lexists(run.root):
             break
     changes = {"id": run.run_id, "dir": str(run.root), "number": 0, "pinned": False}
+    if number > 1:
+        # Beside its original it is no further run of the experiment or the sweep: that would count it twice.
+        changes |= {"experiment": "", "sweep": ""}
     changes |= {"name": name} if name else {}
     unpacked.logs.mkdir()
     atomic_write(unpacked.run, record.model_copy(update=changes).model_dump_json(indent=1).encode())

@@ -120,7 +120,7 @@ def test_a_mistake_stands_at_its_field_and_one_of_the_whole_below(
 ) -> None:
     dialog.sweep.steps.setText("many")
     told = {"ppo.learning_rate": "should be less than or equal to 1", "stop.env_steps": "no number"}
-    for more, below in (({}, "mend what is marked"), ({"network.recurrent": "should be lstm"}, "No good.")):
+    for more, below in (({}, "fix what is marked"), ({"network.recurrent": "should be lstm"}, "No good.")):
         wrong = ApiError(code=ErrorCode.BAD_CONFIG, message="No good.", mistakes=told | more)
         fake.answers["sweep.start"] = wrong
         with qtbot.waitSignal(dialog.start.problem):

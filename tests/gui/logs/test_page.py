@@ -219,7 +219,7 @@ def test_only_of_what_was_searched_it_is_said_that_nothing_fits(
 
     def search() -> None:
         words_of(page).setText("no such text")
-        assert text.placeholderText() == f"None of the {held:,} lines read fits."
+        assert text.placeholderText() == f"None of the {held:,} lines read matches."
         server.connect_as(LIVE)
         assert "No line" not in text.placeholderText()
 

@@ -135,7 +135,7 @@ def test_a_server_that_moved_is_followed_and_what_was_typed_stays(
     said = words_of(opened.window.banner)
     assert "Connection to my-server lost, trying again" in said
     assert "Data as of " in said
-    assert "Training goes on without this window." in said
+    assert "Training continues without this window." in said
     assert page.isVisible()
     assert "Not connected to my-server" in page.head.save.toolTip()
     write_control(folders, there)
@@ -266,7 +266,7 @@ def test_ten_minutes_of_sleep_of_window_or_runner_alarm_nobody(
     try:
         opened.until_state(S.RECONNECTING)
         monkeypatch.setattr(runner_link, "_PING_EVERY_S", LIMIT_S)
-        assert "Training goes on without this window." in words_of(window.banner)
+        assert "Training continues without this window." in words_of(window.banner)
         assert not window.status_line.isEnabled()
     finally:
         os.kill(server.process.pid, signal.SIGCONT)

@@ -90,7 +90,7 @@ def test_a_killed_window_leaves_no_tunnel_and_the_next_one_says_so_and_shows_the
     for start in range(2):
         connect_and_kill()
         wait_for(lambda: not processes_below(ssh.folder), "the tunnel has ended with it")
-        told = "The window ended unexpectedly last time. Training was not touched by it. [Copy report]"
+        told = "The window ended unexpectedly last time. Training was not affected. [Copy report]"
         assert (told in said.read_text()) is (start == 1)
         log.unlink()
     assert server.process.poll() is None

@@ -78,7 +78,7 @@ def closing(qtbot: QtBot, theme: Theme, folders: Folders) -> Closing:
 
 @pytest.fixture
 def idle(qtbot: QtBot, theme: Theme, folders: Folders) -> Closing:
-    """No run goes on, and the runner was started by the window."""
+    """No run is active, and the runner was started by the window."""
     made = Closing(qtbot, folders, NONE)
     made.preferences.remember_runner(HELLO)
     return made
