@@ -24,7 +24,7 @@ from soulsgui.gui.clients.page import ClientsPage
 from soulsgui.gui.config.mending import MendConfigDialog
 from soulsgui.gui.config.page import ConfigPage
 from soulsgui.gui.models.connection import ConnectionState
-from soulsgui.gui.shell import connection, runner_link
+from soulsgui.gui.shell import connector, runner_link
 from soulsgui.gui.shell.connector import SleepWatch
 from soulsgui.gui.shell.update import UpdateDialog
 from soulsgui.gui.widgets.command_button import Stage
@@ -147,7 +147,7 @@ def test_a_server_that_moved_is_followed_and_what_was_typed_stays(
 def test_a_window_that_is_too_old_says_how_to_update_it(
     open_window: OpenWindow, place: Folders, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connection, "API_VERSION", 0)
+    monkeypatch.setattr(connector, "API_VERSION", 0)
     opened = open_window(place)
     opened.until_state(S.TOO_OLD)
     assert "This window is too old for my-server" in words_of(opened.window.banner)
