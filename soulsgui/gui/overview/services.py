@@ -500,8 +500,9 @@ class ServiceRow(QWidget):
 
     def tick(self) -> None:
         """Let uptimes and countdowns go on; the owner calls it once a second."""
-        for card in (*self.cards.values(), self.clients):
+        for card in self.cards.values():
             card.tick()
+        self.clients.tick()
 
     def _expand(self, on: bool) -> None:
         self.clients.each.say("Each", "arrow-down" if on else "arrow-right")
