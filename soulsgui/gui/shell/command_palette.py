@@ -44,6 +44,7 @@ _SHOWN = 60
 _CHARACTERS, _TITLE_CHARACTERS = 136, 42
 _LINES = 34
 _ROW_ROOM_PX = 10
+_LOOK_EVERY_MS, _OFF_FOR_MS, _HIDDEN_FOR_MS = 100, 1_000, 10_000
 _MOVES = (Qt.Key.Key_Up, Qt.Key.Key_Down, Qt.Key.Key_PageUp, Qt.Key.Key_PageDown)
 
 
@@ -185,17 +186,28 @@ def commands_on(page: QWidget, name: str, window: "MainWindow") -> Iterator[Entr
         controls.sort(key=lambda one: not one.button.isVisible())
         first = controls[0]
         why = first.why_not if first.button.isVisible() else ""
-        yield first.listed(partial(window.go_to, name, partial(_press, controls, window)), why)
+        yield first.listed(partial(window.go_to, name, partial(_press, controls, name, window)), why)
 
 
-def _press(controls: list[_Control], window: "MainWindow") -> None:
-    """Press the first of them that can be pressed on the page in front, or say why none can."""
+def _press(controls: list[_Control], name: str, window: "MainWindow", waited_ms: int = 0) -> None:
+    """Press the first of them that can be pressed on the page in front, or say why none can.
+
+    A page that has just come to the front may still ask for what it shows.
+    """
+    if window.pages.shown != name:
+        return  # somebody has turned to another one meanwhile
     for control in controls:
         control.bring_to_front()
         if control.button.isVisible() and not control.why_not:
             control.press()
             return
-    window.notify("info", f"“{controls[0].title}” can't be done now.", controls[0].told)
+    seen = [control for control in controls if control.button.isVisible()]
+    if waited_ms < (_OFF_FOR_MS if seen else _HIDDEN_FOR_MS):
+        later = partial(_press, controls, name, window, waited_ms + _LOOK_EVERY_MS)
+        QTimer.singleShot(_LOOK_EVERY_MS, controls[0].button, later)
+        return
+    asked = (seen or controls)[0]
+    window.notify("info", f"“{asked.title}” can't be done now.", asked.told)
 
 
 def _settings(shell: "MainWindow") -> Iterator[Entry]:

@@ -160,7 +160,8 @@ def test_commands_of_pages_that_were_never_shown_are_found_and_done_there(
     enter(qtbot, find("sort them"))
     assert runs.done == ["Weigh them", "Sort them"]
     enter(qtbot, find("lose them"))
-    assert "“Lose them” can't be done now.\nChoose one first." in words_of(window.messages)
+    said = "“Lose them” can't be done now.\nChoose one first."
+    qtbot.waitUntil(lambda: said in words_of(window.messages))
     assert runs.done == ["Weigh them", "Sort them"]
 
 
