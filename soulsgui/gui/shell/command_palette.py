@@ -236,7 +236,8 @@ class CommandPalette(FittingDialog):
         self._more = 0  # that fit, too, and are not listed
         self.words = FilterEdit("Find a command, page, run, client, setting, or page of the manual", self)
         self.words.setPlaceholderText(self.words.accessibleName())
-        self.words.textChanged.connect(lambda: self._show())
+        self._moved = False  # to another row than the first, since something was typed
+        self.words.textChanged.connect(self._typed)
         self.words.returnPressed.connect(self._act)
         self.words.installEventFilter(self)
         self.list = self._make_list()
@@ -268,7 +269,7 @@ class CommandPalette(FittingDialog):
             commands.setdefault(entry.title, entry)
         del commands[self._window.menu.find_anything.text().replace("&", "")]
         self._commands = list(commands.values())
-        self._show(keep=True)
+        self._show()
         if self._to_make:
             QTimer.singleShot(0, self, self._make_page)
 
@@ -319,9 +320,13 @@ class CommandPalette(FittingDialog):
             self._runs.append(
                 Entry("Run", run_title(run), look.icon, act, " · ".join(fact for fact in facts if fact))
             )
-        self._show(keep=True)
+        self._show()
 
-    def _show(self, keep: bool = False) -> None:
+    def _typed(self) -> None:
+        self._moved = False
+        self._show()
+
+    def _show(self) -> None:
         """List the best of what fits, what can't be done now greyed, with the reason."""
         entries = [*self._commands, *self._places, *self._runs, *self._rest]
         found = best(entries, self.words.text())
@@ -344,7 +349,7 @@ class CommandPalette(FittingDialog):
             for place in range(3):
                 made.setForeground(place, grey if entry.why else quiet if place else self.palette().text())
             self.list.addTopLevelItem(made)
-        chosen = self._found.index(kept) if keep and kept in self._found else 0
+        chosen = self._found.index(kept) if self._moved and kept in self._found else 0
         if (item := self.list.topLevelItem(chosen)) is not None:
             self.list.setCurrentItem(item)
         self._more = len(found) - len(self._found)
@@ -376,5 +381,6 @@ class CommandPalette(FittingDialog):
         """Let the arrows move in the list while the keyboard is in the field."""
         if isinstance(event, QKeyEvent) and event.type() == QEvent.Type.KeyPress and event.key() in _MOVES:
             QCoreApplication.sendEvent(self.list, event)
+            self._moved = True
             return True
         return False

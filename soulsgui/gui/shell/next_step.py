@@ -43,7 +43,7 @@ def offer_for(before: RunStatus, run: RunStatus) -> Offer | None:
         goal = f"{run.goal_return:g}" if run.goal_return is not None else "the goal"
         words = f"Reached {goal} after {text.duration(run.seconds)}."
     else:
-        words = f"{text.count(run.env_steps)} environment steps are done after {text.duration(run.seconds)}."
+        words = f"Made {text.count(run.env_steps)} environment steps in {text.duration(run.seconds)}."
     first = run.env_id.startswith(_FIRST_ENVIRONMENT) and not run.sweep  # after a sweep its best is wanted
     return Offer(run.id, words, NEXT_PRESET if first else "")
 

@@ -212,7 +212,7 @@ def test_the_words_of_an_offer_are_never_cut(qtbot: QtBot, world: World, width: 
     bar = OfferBar(world.feed, pages)
     qtbot.addWidget(bar)
     bar.resize(width, 40)
-    bar.make(Offer("run", "401,408 environment steps are done after 47 s.", "lunarlander_ppo"))
+    bar.make(Offer("run", "Made 401,408 environment steps in 47 s.", "lunarlander_ppo"))
     buttons = (bar.train_next, bar.go_on, bar.open_run)
     qtbot.waitUntil(lambda: all(button.width() >= button.sizeHint().width() for button in buttons))
     assert bar.words.height() >= bar.words.heightForWidth(bar.words.width())
