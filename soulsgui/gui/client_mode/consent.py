@@ -37,9 +37,8 @@ from soulsgui.wire.messages.server_config import Execution
 _MOST_PLACES = 3
 
 _SENT = (
-    "What the environment shows and what was done in it; this computer's name, the versions of what runs "
-    "here, and warnings and errors of that. No files, and nothing else of this computer. On its way it is "
-    "encrypted."
+    "What the environment shows and what is done in it; this computer's name, and the versions, warnings and "
+    "errors of what runs here. No files, and nothing else of this computer. All of it is encrypted."
 )
 
 

@@ -116,6 +116,7 @@ class RunsPage(QWidget):
         self.purge = AskingButton(words, "remove", self._purge, self._purge_question, self)
         self.purge.problem.connect(partial(notify_problem, self._shell))
         self.purge.finished.connect(self._purged)
+        self.purge.hide()
         again = QPushButton("Refresh", self)
         again.setToolTip("List the runs again (F5)")
         dress(again, "restart")

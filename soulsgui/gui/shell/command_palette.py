@@ -43,6 +43,7 @@ _SHOWN = 60
 _CHARACTERS, _TITLE_CHARACTERS = 136, 42
 _LINES = 34
 _ROW_ROOM_PX = 10
+_LOOK_EVERY_MS, _OFF_FOR_MS, _HIDDEN_FOR_MS = 100, 1_000, 10_000
 _MOVES = (Qt.Key.Key_Up, Qt.Key.Key_Down, Qt.Key.Key_PageUp, Qt.Key.Key_PageDown)
 
 
@@ -184,17 +185,28 @@ def commands_on(page: QWidget, name: str, window: "MainWindow") -> Iterator[Entr
         controls.sort(key=lambda one: not one.button.isVisible())
         first = controls[0]
         why = first.why_not if first.button.isVisible() else ""
-        yield first.listed(partial(window.go_to, name, partial(_press, controls, window)), why)
+        yield first.listed(partial(window.go_to, name, partial(_press, controls, name, window)), why)
 
 
-def _press(controls: list[_Control], window: "MainWindow") -> None:
-    """Press the first of them that can be pressed on the page in front, or say why none can."""
+def _press(controls: list[_Control], name: str, window: "MainWindow", waited_ms: int = 0) -> None:
+    """Press the first of them that can be pressed on the page in front, or say why none can.
+
+    A page that has just come to the front may still ask for what it shows.
+    """
+    if window.pages.shown != name:
+        return  # somebody has turned to another one meanwhile
     for control in controls:
         control.bring_to_front()
         if control.button.isVisible() and not control.why_not:
             control.press()
             return
-    window.notify("info", f"“{controls[0].title}” can't be done now.", controls[0].told)
+    seen = [control for control in controls if control.button.isVisible()]
+    if waited_ms < (_OFF_FOR_MS if seen else _HIDDEN_FOR_MS):
+        later = partial(_press, controls, name, window, waited_ms + _LOOK_EVERY_MS)
+        QTimer.singleShot(_LOOK_EVERY_MS, controls[0].button, later)
+        return
+    asked = (seen or controls)[0]
+    window.notify("info", f"“{asked.title}” can't be done now.", asked.told)
 
 
 def _settings(shell: "MainWindow") -> Iterator[Entry]:
@@ -221,7 +233,8 @@ class CommandPalette(FittingDialog):
         self._more = 0  # that fit, too, and are not listed
         self.words = FilterEdit("Find a command, page, run, client, setting, or page of the manual", self)
         self.words.setPlaceholderText(self.words.accessibleName())
-        self.words.textChanged.connect(lambda: self._show())
+        self._moved = False  # to another row than the first, since something was typed
+        self.words.textChanged.connect(self._typed)
         self.words.returnPressed.connect(self._act)
         self.words.installEventFilter(self)
         self.list = self._make_list()
@@ -254,7 +267,7 @@ class CommandPalette(FittingDialog):
             commands.setdefault(entry.title, entry)
         del commands[self._window.menu.find_anything.text().replace("&", "")]
         self._commands = list(commands.values())
-        self._show(keep=True)
+        self._show()
         if self._to_make:
             QTimer.singleShot(0, self, self._make_page)
 
@@ -305,9 +318,13 @@ class CommandPalette(FittingDialog):
 
     def _runs_changed(self) -> None:
         self._runs = list(self._of_runs())
-        self._show(keep=True)
+        self._show()
 
-    def _show(self, keep: bool = False) -> None:
+    def _typed(self) -> None:
+        self._moved = False
+        self._show()
+
+    def _show(self) -> None:
         """List the best of what fits, what can't be done now greyed, with the reason."""
         entries = [*self._commands, *self._places, *self._runs, *self._rest]
         found = best(entries, self.words.text())
@@ -330,7 +347,7 @@ class CommandPalette(FittingDialog):
             for place in range(3):
                 made.setForeground(place, grey if entry.why else quiet if place else self.palette().text())
             self.list.addTopLevelItem(made)
-        chosen = self._found.index(kept) if keep and kept in self._found else 0
+        chosen = self._found.index(kept) if self._moved and kept in self._found else 0
         if (item := self.list.topLevelItem(chosen)) is not None:
             self.list.setCurrentItem(item)
         self._more = len(found) - len(self._found)
@@ -362,5 +379,6 @@ class CommandPalette(FittingDialog):
         """Let the arrows move in the list while the keyboard is in the field."""
         if isinstance(event, QKeyEvent) and event.type() == QEvent.Type.KeyPress and event.key() in _MOVES:
             QCoreApplication.sendEvent(self.list, event)
+            self._moved = True
             return True
         return False

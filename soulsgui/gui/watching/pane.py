@@ -117,6 +117,8 @@ class WatchPane(QWidget):
         self.stack.addWidget(self.picture)
         self.episode = QComboBox(self)
         self.episode.setToolTip("Choose which one to see: it is shown again, or played from its own seed")
+        self.episode.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
+        self.episode.setMinimumContentsLength(len(_of_all(EPISODES)) + 7)  # with a return
         self.episode.addItems([_of_all(number) for number in range(EPISODES)])
         leave_wheel_to_page(self.episode)
         self.episode.activated.connect(self.episode_wanted)

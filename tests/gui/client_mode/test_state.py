@@ -72,7 +72,7 @@ def test_without_a_live_runner(connection: ConnectionState, title: str, on: bool
     words = client_words(Connection(connection, "this computer"), _status(), NOW)
     assert (words.look.word, words.on, words.wish) == (title, on, "")
     assert pause_refusals(words).now
-    assert ("stopped by itself" in words.detail) is (connection is ConnectionState.RUNNER_GONE)
+    assert ("has stopped" in words.detail) is (connection is ConnectionState.RUNNER_GONE)
     if "Getting ready" in title:
         words = client_words(Connection(connection, "this computer"), _status(), NOW, on_wanted=True)
         assert (words.look.word, words.on) == ("Connecting …", True), "it comes up to play"

@@ -133,7 +133,7 @@ def test_the_filter_finds_states_and_an_empty_page_says_what_to_do(
     page.roster.words.setText("never seen")
     assert list(column(page, "name")) == ["gamer-02"]
     page.roster.words.setText("nobody at all")
-    assert "No client fits" in empty.words
+    assert "No client matches" in empty.words
     assert not empty.button.isVisible()
     page.roster.words.clear()
     fake.take_snapshot(Status())

@@ -221,7 +221,7 @@ def test_what_is_resumed_and_loaded_is_asked_about_while_a_run_goes_on(
     qtbot.waitUntil(lambda: page.findChild(QMessageBox) is None)
     choose(page, qtbot, "r2")
     assert not tab.resume.isHidden()
-    assert "Let lunar go on" in tab.load.toolTip()
+    assert "Let lunar continue" in tab.load.toolTip()
     page.details.resume.click()
     box = question(page)
     assert "lunar is stopped first" in box.informativeText()
@@ -418,7 +418,7 @@ def test_what_is_thrown_away_is_put_back_by_undo_and_kept_is_what_is_pinned_or_n
     details, tab = page.details, page.details.checkpoints
     assert not details.trash.isEnabled()
     assert details.trash.toolTip() == "It is running: stop it first."
-    assert "for the case of a crash" in tab.trash.toolTip()
+    assert "in case of a crash" in tab.trash.toolTip()
     choose(page, qtbot, "r2")
     server.answers |= {name: {} for name in ("runs.trash", "checkpoint.trash", "checkpoint.restore")}
     tab.trash.trigger()

@@ -114,7 +114,7 @@ def test_a_token_that_is_wrong_is_told_and_the_right_one_taken_as_soon_as_it_is_
     opened.until_state(S.WRONG_TOKEN)
     window = opened.window
     assert "does not accept this window's token" in words_of(window.banner)
-    assert "started anew, or belongs to another user" in words_of(window.banner)
+    assert "restarted, or belongs to another user" in words_of(window.banner)
     assert (window.toolbar.new_run.isEnabled(), bool(window.toolbar.new_run.toolTip())) == (False, True)
     write_control(folders, control_of(place))
     opened.until_live()

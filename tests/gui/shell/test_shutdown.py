@@ -298,7 +298,7 @@ def test_the_icon_of_another_state_is_another_picture(theme: Theme) -> None:
     assert good != paused
 
 
-@pytest.mark.parametrize(("ends", "words"), [(True, "helps no longer"), (False, "it plays on there")])
+@pytest.mark.parametrize(("ends", "words"), [(True, "helps no longer"), (False, "it keeps playing there")])
 def test_what_quitting_means_is_told_as_it_is(window: MainWindow, ends: bool, words: str) -> None:
     window.client_side().feed.greet(HELLO.model_copy(update={"ends_with_window": ends}))
     dialog = asked(window)

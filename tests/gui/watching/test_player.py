@@ -266,7 +266,7 @@ def test_while_the_connection_is_away_what_came_can_be_looked_at(
     (pane,) = player.panes
     see(fake, range(3))
     fake.connect_as(LOST)
-    assert "can still be looked at" in pane.words.text()
+    assert "can still be viewed" in pane.words.text()
     assert (pane.save.isEnabled(), player.play.isEnabled()) == (False, True)
     fake.connect_as(LIVE)
     assert pane.words.text() == ""
@@ -274,7 +274,7 @@ def test_while_the_connection_is_away_what_came_can_be_looked_at(
     assert pane.words.text() == "goes on"
     fake.jobs = {}
     fake.jobs_listed.emit()
-    assert "started anew" in pane.words.text()
+    assert "restarted before" in pane.words.text()
 
 
 def test_the_episode_that_is_shown_is_filmed_and_fetched(
