@@ -49,12 +49,7 @@ def change(server: FakeFeed, **fields: Any) -> None:
 
 def test_only_an_end_by_itself_is_told() -> None:
     def told(reached: str, state: str = "finished", **more: Any) -> tuple[str, str] | None:
-        seen = {
-            "mean_return": 476.2,
-            "best_mean_return": 494.9,
-            "goal_window": 20,
-            "goal_return": None,
-        } | more
+        seen = {"mean_return": 476.2, "best_mean_return": 494.9, "goal_window": 20} | more
         words = end_words(RUNNING.model_copy(update={"state": state, "reached": reached} | seen))
         return (words.title, words.detail) if words else None
 
