@@ -1,6 +1,5 @@
 """The strip over the pages that says how a run ended, and offers what next."""
 
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -60,11 +59,15 @@ def end_words(run: RunStatus) -> EndWords | None:
     return EndWords("state-finished", Tone.GOOD, f"Finished: made {steps} steps in {after}", detail)
 
 
-def next_preset(presets: Iterable[Preset], env_id: str, runs: Iterable[RunSummary]) -> Preset | None:
-    """Return the quickest preset for a task that no run has solved yet; None without any."""
-    solved = {env_id, *(run.env_id for run in runs if run.reached == "mean_return")}
-    others = [preset for preset in presets if preset.values.get(ENVIRONMENT, env_id) not in solved]
-    return min(others, key=lambda preset: preset.seconds or math.inf, default=None)
+def next_preset(presets: Iterable[Preset], run: RunStatus, runs: Iterable[RunSummary]) -> Preset | None:
+    """Return a preset for a task that no run has solved yet; None without any.
+
+    One that is learned as this run was, or as shipped, comes before others.
+    """
+    solved = {run.env_id, *(one.env_id for one in runs if one.reached == "mean_return")}
+    others = [preset for preset in presets if preset.values.get(ENVIRONMENT, run.env_id) not in solved]
+    algorithm = run.algorithm
+    return min(others, key=lambda one: one.values.get("algorithm", algorithm) != algorithm, default=None)
 
 
 def played_here(clients: Iterable[ClientStatus]) -> bool:
@@ -170,7 +173,7 @@ class EndStrip(QFrame):
     def _offer_next(self) -> None:
         library, run = self._feed.library, self._run
         solved = run.reached == "mean_return" and not run.sweep  # after a sweep its best settings are next
-        found = next_preset(library.presets.entries, run.env_id, library.runs.entries) if solved else None
+        found = next_preset(library.presets.entries, run, library.runs.entries) if solved else None
         self._next = found
         self.next.setVisible(found is not None)
         if found is not None:
