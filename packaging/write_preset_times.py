@@ -1,6 +1,6 @@
 """Writes how long presets take into configs/preset_times.json, for the dialog that begins a run.
 
-    .venv/bin/python packaging/write_preset_times.py "2 busy cores" cartpole_ppo lunarlander_ppo …
+    .venv/bin/python packaging/write_preset_times.py "2 cores" cartpole_ppo lunarlander_ppo …
 
 First what the machine is called, then the presets. Trains each once, with seed 1, from the command until
 everything is saved and ended. Those that are not named keep their times: name all for another machine.

@@ -1,6 +1,5 @@
 """The strip over the pages that says how a run ended, and offers what next."""
 
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -11,7 +10,7 @@ from soulsgui.gui.colours import Tone
 from soulsgui.gui.feed import Call, Feed
 from soulsgui.gui.icons import make_primary
 from soulsgui.gui.overview.figures import goal_words, window_words
-from soulsgui.gui.shell.pages import CLIENT, LOGS, OVERVIEW, RUNS
+from soulsgui.gui.shell.pages import CLIENT, LOGS, OVERVIEW
 from soulsgui.gui.shell.protocol import Shell, notify_problem
 from soulsgui.gui.states import shown_state
 from soulsgui.gui.widgets.boxes import NO_MARGINS, column, row
@@ -23,7 +22,6 @@ from soulsgui.gui.widgets.labels import Heading, IconLabel, Label, set_property
 from soulsgui.gui.widgets.message_bar import close_button
 from soulsgui.wire.control import BEST, ClientStatus, Preset, RunStatus, RunSummary
 
-_MARGIN_PX = 10
 _GAP_PX = 8
 _WORDS_CHARACTERS = 48
 _BEGINS = ("run.start", "run.resume")
@@ -60,11 +58,15 @@ def end_words(run: RunStatus) -> EndWords | None:
     return EndWords("state-finished", Tone.GOOD, f"Finished: made {steps} steps in {after}", detail)
 
 
-def next_preset(presets: Iterable[Preset], env_id: str, runs: Iterable[RunSummary]) -> Preset | None:
-    """Return the quickest preset for a task that no run has solved yet; None without any."""
-    solved = {env_id, *(run.env_id for run in runs if run.reached == "mean_return")}
-    others = [preset for preset in presets if preset.values.get(ENVIRONMENT, env_id) not in solved]
-    return min(others, key=lambda preset: preset.seconds or math.inf, default=None)
+def next_preset(presets: Iterable[Preset], run: RunStatus, runs: Iterable[RunSummary]) -> Preset | None:
+    """Return a preset for a task that no run has solved yet; None without any.
+
+    One that is learned as this run was, or as shipped, comes before others.
+    """
+    solved = {run.env_id, *(one.env_id for one in runs if one.reached == "mean_return")}
+    others = [preset for preset in presets if preset.values.get(ENVIRONMENT, run.env_id) not in solved]
+    algorithm = run.algorithm
+    return min(others, key=lambda one: one.values.get("algorithm", algorithm) != algorithm, default=None)
 
 
 def played_here(clients: Iterable[ClientStatus]) -> bool:
@@ -81,7 +83,7 @@ class EndStrip(QFrame):
     def __init__(self, feed: Feed, shell: Shell, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setObjectName("endStrip")
-        self.setProperty("part", "bar")
+        self.setProperty("part", "banner")
         self._feed = feed
         self._run = feed.status.run
         self._page = ""
@@ -99,8 +101,6 @@ class EndStrip(QFrame):
         self.invite.explain("Other computers play, too: the next run takes less time")
         words = Words("Go on without the goal", "Resuming …", "Resumed")
         self.go_on = CommandButton(words, "resume", self._go_on, self)
-        self.open_run = FittingButton("Open run", "page-runs", self)
-        self.open_run.explain("Its checkpoints, curves and settings")
         self.log = FittingButton("Trainer's log", "log", self)
         self.close_button = close_button(self)
         self._lay_out()
@@ -109,7 +109,6 @@ class EndStrip(QFrame):
         self.invite.clicked.connect(lambda: shell.open_invite())
         self.go_on.problem.connect(lambda error: notify_problem(shell, error))
         self.go_on.finished.connect(lambda _: shell.show_page(OVERVIEW))
-        self.open_run.clicked.connect(lambda: shell.show_page(RUNS, run=self._run.id))
         self.log.clicked.connect(lambda: shell.show_page(LOGS, service="trainer"))
         self.close_button.clicked.connect(self._put_away)
         feed.snapshot_taken.connect(self._look)
@@ -128,9 +127,9 @@ class EndStrip(QFrame):
         words = column(self._title, self._detail, margins=NO_MARGINS, gap_px=0)
         row(self._mark, (words, 1), on=said, margins=NO_MARGINS, gap_px=_GAP_PX)
         parts = FlowLayout(_GAP_PX)
-        for part in (said, self.watch, self.next, self.invite, self.go_on, self.open_run, self.log):
+        for part in (said, self.watch, self.next, self.invite, self.go_on, self.log):
             parts.addWidget(part)
-        row((parts, 1), self.close_button, on=self, margins=(_MARGIN_PX, 5, 6, 5), gap_px=_GAP_PX)
+        row((parts, 1), self.close_button, on=self, margins=(12, 5, 6, 5), gap_px=_GAP_PX)
 
     def page_chosen(self, name: str) -> None:
         """Another page is in front."""
@@ -159,7 +158,7 @@ class EndStrip(QFrame):
         self._detail.setText(words.detail)
         set_property(self, "tone", words.tone)
         failed = run.state == "failed"
-        for part in (self.watch, self.go_on, self.open_run):
+        for part in (self.watch, self.go_on):
             part.setVisible(not failed)
         self.invite.setVisible(not failed and played_here(self._feed.status.clients))
         self.log.setVisible(failed)
@@ -170,7 +169,7 @@ class EndStrip(QFrame):
     def _offer_next(self) -> None:
         library, run = self._feed.library, self._run
         solved = run.reached == "mean_return" and not run.sweep  # after a sweep its best settings are next
-        found = next_preset(library.presets.entries, run.env_id, library.runs.entries) if solved else None
+        found = next_preset(library.presets.entries, run, library.runs.entries) if solved else None
         self._next = found
         self.next.setVisible(found is not None)
         if found is not None:

@@ -13,21 +13,24 @@ from tests.gui.fake_feed import NOTHING_YET, FakeFeed, FakeShell
 from tests.gui.reading import words_of
 from tests.states import client
 
-RUNNING = RunStatus(id="r1", name="cart", state="running", env_id="CartPole-v1", goal_return=475.0)
+RUNNING = RunStatus(
+    id="r1", name="cart", state="running", env_id="CartPole-v1", algorithm="ppo", goal_return=475.0
+)
 SOLVED: dict[str, Any] = {"state": "finished", "reached": "mean_return", "seconds": 31.0}
 
 
-def preset(name: str, env_id: str, seconds: float = 0.0) -> Preset:
-    return Preset(name=name, title=name, seconds=seconds, machine="2 cores", values={"env.id": env_id})
+def preset(name: str, env_id: str, **values: str) -> Preset:
+    return Preset(name=name, title=name, values={"env.id": env_id} | values)
 
 
-CART, LUNAR = preset("cart", "CartPole-v1", 8.0), preset("lunar", "LunarLander-v3", 90.0)
-SLOW, UNKNOWN = preset("slow", "Pendulum-v1", 900.0), preset("unknown", "Acrobot-v1")
+CART, LUNAR = preset("cart", "CartPole-v1"), preset("lunar", "LunarLander-v3")
+SWINGS, STANDS = preset("swings", "Pendulum-v1", algorithm="sac"), preset("stands", "Pendulum-v1")
+PRESETS = (SWINGS, STANDS, CART, LUNAR)
 
 
 @pytest.fixture
 def server(fake: FakeFeed) -> FakeFeed:
-    presets = [one.model_dump(mode="json") for one in (SLOW, CART, UNKNOWN, LUNAR)]
+    presets = [one.model_dump(mode="json") for one in (CART, LUNAR)]
     fake.answers = NOTHING_YET | {"config.presets": {"presets": presets}}
     fake.status = Status(run=RUNNING, clients=[client("here", local=True)])
     return fake
@@ -49,12 +52,7 @@ def change(server: FakeFeed, **fields: Any) -> None:
 
 def test_only_an_end_by_itself_is_told() -> None:
     def told(reached: str, state: str = "finished", **more: Any) -> tuple[str, str] | None:
-        seen = {
-            "mean_return": 476.2,
-            "best_mean_return": 494.9,
-            "goal_window": 20,
-            "goal_return": None,
-        } | more
+        seen = {"mean_return": 476.2, "best_mean_return": 494.9, "goal_window": 20} | more
         words = end_words(RUNNING.model_copy(update={"state": state, "reached": reached} | seen))
         return (words.title, words.detail) if words else None
 
@@ -69,15 +67,15 @@ def test_only_an_end_by_itself_is_told() -> None:
     assert told("", "running") is told("stopped", "stopped") is None
 
 
-def test_the_next_preset_is_the_quickest_of_a_task_that_no_run_has_solved() -> None:
-    presets = [SLOW, CART, UNKNOWN, LUNAR]
-    solved = [RunSummary(id=env_id, env_id=env_id, reached="mean_return") for env_id in ("LunarLander-v3",)]
-    tried = RunSummary(id="tried", env_id="Pendulum-v1", reached="env_steps")
-    assert next_preset(presets, "CartPole-v1", []) is LUNAR
-    assert next_preset(presets, "CartPole-v1", [*solved, tried]) is SLOW
-    assert next_preset(presets, "Pendulum-v1", solved) is CART
-    assert next_preset([CART, UNKNOWN], "CartPole-v1", []) is UNKNOWN
-    assert next_preset([CART], "CartPole-v1", []) is None
+def test_the_next_preset_is_of_a_task_that_no_run_has_solved_yet() -> None:
+    solved = [RunSummary(id="lunar", env_id="LunarLander-v3", reached="mean_return")]
+    tried = [RunSummary(id="tried", env_id="LunarLander-v3", reached="env_steps")]
+    assert next_preset((SWINGS, LUNAR), RUNNING, tried) is LUNAR, "learned as shipped"
+    assert next_preset(PRESETS, RUNNING, solved) is STANDS
+    assert next_preset(PRESETS, RUNNING.model_copy(update={"algorithm": "sac"}), []) is SWINGS
+    assert next_preset(PRESETS, RUNNING.model_copy(update={"env_id": "Pendulum-v1"}), solved) is CART
+    assert next_preset((SWINGS, CART), RUNNING, []) is SWINGS
+    assert next_preset((CART, LUNAR), RUNNING, solved) is None
 
 
 def test_a_solved_run_is_watched_and_a_next_one_tried(

@@ -547,11 +547,7 @@ def test_the_end_of_a_run_is_told_on_the_overview_and_elsewhere_when_it_is_news(
     assert not window.end.isVisible(), "it was put away"
 
 
-def test_the_solved_run_is_opened_or_goes_on_without_its_goal(
-    qtbot: QtBot, solved: MainWindow, feed: FakeFeed
-) -> None:
-    solved.end.open_run.click()
-    assert page_of(solved, "runs").places == [{"run": "r1"}]
+def test_the_solved_run_goes_on_without_its_goal(qtbot: QtBot, solved: MainWindow, feed: FakeFeed) -> None:
     feed.answers["run.resume"] = {"run_id": "r1", "run_dir": "/r1"}
     with qtbot.waitSignal(solved.end.go_on.finished):
         solved.end.go_on.click()
