@@ -8,12 +8,14 @@ import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from urllib.request import urlopen
 
 import numpy as np
 import psutil
 import pytest
 
 from soulsgui.runner.services.outcome import RestartLimits
+from soulsgui.system import free_port
 from soulsgui.wire.api_client import CommandFailedError
 from soulsgui.wire.keys import Keys
 from soulsgui.wire.messages.metrics import STREAM_LENGTH
@@ -24,15 +26,21 @@ from tests.faults.waiting import LIMIT_S
 from tests.wire.chunks import Canary
 
 KEYS = Keys()
+EXPORTER_PORT = free_port()
 STEPS_PER_ROUND = UNHURRIED["ppo.n_steps"] * 4 * 2
 """Of 2 clients with 4 environments each."""
 
 
 @pytest.fixture(scope="module")
 def training(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
-    """A server that trains CartPole without a goal, with two local clients; every test leaves it training."""
-    with closing(RunningServer(tmp_path_factory.mktemp("server"))) as server:
-        server.start_run(overrides={**UNHURRIED, "checkpoint.every_updates": 2, "ppo.round_timeout": 12.0})
+    """A server with all sinks that trains CartPole without a goal, with two local clients.
+
+    Every test leaves it training.
+    """
+    exporter = "--set", "exporter.enabled=true", "--set", f"exporter.port={EXPORTER_PORT}"
+    with closing(RunningServer(tmp_path_factory.mktemp("server"), ("--idle", *exporter))) as server:
+        overrides = {"checkpoint.every_updates": 2, "ppo.round_timeout": 12.0, "telemetry.tensorboard": True}
+        server.start_run(overrides={**UNHURRIED, **overrides})
         yield server
 
 
@@ -58,6 +66,7 @@ def test_memory_descriptors_and_streams_do_not_grow_while_a_run_goes_on(
     """Of 1,000 steps a second, more than ten times what a game gives."""
     training.wait_updates(3)
     pids = {one.name: one.pid for one in training.status().services if one.pid is not None}
+    assert {"tensorboard", "exporter"} <= pids.keys()
     processes = {name: psutil.Process(pid) for name, pid in pids.items() | {("runner", training.process.pid)}}
     memory: dict[str, list[tuple[float, float]]] = {name: [] for name in processes}
     descriptors: dict[str, list[int]] = {name: [] for name in processes}
@@ -67,6 +76,8 @@ def test_memory_descriptors_and_streams_do_not_grow_while_a_run_goes_on(
             memory[name].append((passed, process.memory_info().rss))
             count = process.num_handles if sys.platform == "win32" else process.num_fds
             descriptors[name].append(count())
+        with urlopen(f"http://127.0.0.1:{EXPORTER_PORT}/metrics", timeout=LIMIT_S) as told:
+            assert b"soulsgui_up 1" in told.read()
         time.sleep(seconds / 200)
     report.injected(f"{seconds:g} s of training")
     with closing(training.redis()) as server:
