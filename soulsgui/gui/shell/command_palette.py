@@ -115,7 +115,7 @@ class _Control(NamedTuple):
         while around is not None and around.property("part") != "card":
             around = around.parentWidget()
         card = around.accessibleName().partition(":")[0] if around is not None else ""
-        return f"{card}: {self._says}" if card and self._says else self._says
+        return f"{self._says} ({card})" if card and self._says else self._says
 
     @property
     def told(self) -> str:
