@@ -69,7 +69,7 @@ def bottleneck_words(run: RunStatus, clients: Sequence[ClientStatus]) -> str:
     if run.state != "running" or not playing or learner is None:
         return ""
     gain = gain_of_one_more(learner, len(playing), in_rounds=run.algorithm == "ppo")
-    more = f"one more like them would give {text.percent(100 * gain)} more steps a second"
+    more = f"one more client would give {text.percent(100 * gain)} more steps a second"
     if gain < _WORTH_TELLING:
         more = "one more client would give no more steps"
     if learner >= _WORTH_TELLING and learner >= (samples or 0.0):

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -32,6 +32,7 @@ from soulsgui.gui.states import client_look, run_look
 from soulsgui.gui.theme import GAP_S
 from soulsgui.gui.widgets.boxes import PAGE_MARGINS, column
 from soulsgui.gui.widgets.dialog import FittingDialog
+from soulsgui.gui.widgets.empty_state import EmptyState
 from soulsgui.gui.widgets.fitting_button import FittingButton
 from soulsgui.gui.widgets.inputs import FilterEdit
 from soulsgui.gui.widgets.labels import Label, muted
@@ -114,7 +115,7 @@ class _Control(NamedTuple):
         while around is not None and around.property("part") != "card":
             around = around.parentWidget()
         card = around.accessibleName().partition(":")[0] if around is not None else ""
-        return f"{card}: {self._says}" if card and self._says else self._says
+        return f"{self._says} ({card})" if card and self._says else self._says
 
     @property
     def told(self) -> str:
@@ -178,7 +179,9 @@ def commands_on(page: QWidget, name: str, window: "MainWindow") -> Iterator[Entr
     alike: dict[str, list[_Control]] = {}
     for control in _controls(page):
         button = control.button
-        hidden = button.isHidden() or button.window() is not window
+        # What an empty part of a page offers there is offered elsewhere, too.
+        around = EmptyState if not button.isVisible() else ()
+        hidden = button.isHidden() or button.window() is not window or isinstance(button.parent(), around)
         if not hidden and isinstance(button, QPushButton) and control.title:
             alike.setdefault(control.title, []).append(control)
     for controls in alike.values():
@@ -255,16 +258,17 @@ class CommandPalette(FittingDialog):
 
     def _list_commands(self) -> None:
         """List what the toolbar and the pages offer; meanwhile those pages are made that were never shown."""
-        pages, shown = self._window.pages, self._window.pages.shown
-        found = [*commands_of(self._window.toolbar), *commands_on(pages.front, shown, self._window)]
-        for name in self._window.navigation.names:
-            page = pages.made(name)
-            if page is not None and name != shown and not pages.covered:
-                found += commands_on(page, name, self._window)
-        # Of a command that is offered in two places one is enough.
+        pages = self._window.pages
+        titles = {pages.shown: "this page"} | {one.name: one.title for one in self._window.navigation.entries}
         commands: dict[str, Entry] = {}
-        for entry in found:
+        for entry in commands_of(self._window.toolbar):
             commands.setdefault(entry.title, entry)
+        for name in titles:
+            page = pages.front if name == pages.shown else None if pages.covered else pages.made(name)
+            for entry in commands_on(page, name, self._window) if page is not None else ():
+                # A client is paused as a run is.
+                title = entry.title if entry.title not in commands else f"{entry.title} ({titles[name]})"
+                commands[title] = replace(entry, title=title)
         del commands[self._window.menu.find_anything.text().replace("&", "")]
         self._commands = list(commands.values())
         self._show()

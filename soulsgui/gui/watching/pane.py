@@ -228,7 +228,7 @@ class WatchPane(QWidget):
         self._end()
         self.recording = Recording()
         self._first = first
-        params = {"run": self._run.id, "checkpoint": self.chosen}
+        params: dict[str, Any] = {"run": self._run.id, "checkpoint": self.chosen}
         params |= {"seed": self._began_with + first, "episodes": EPISODES - first}
         job = self._feed.job("checkpoint.evaluate", params | {"frames": True, "trust": trust})
         job.progressed.connect(self._progressed)
