@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from PySide6.QtCore import QObject, QTimer, Signal
 
 from soulsgui.wire.control import ApiError, AuditEntry, ErrorCode, Preset, RunStatus, RunSummary
+from soulsgui.wire.messages.base import Message
 
 if TYPE_CHECKING:
     from soulsgui.gui.feed import Call, Feed
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
 _TOGETHER_MS = 100
 _CHANGES_RUNS = ("run", "checkpoint.", "sweep.")
 
-Entry = TypeVar("Entry", RunSummary, Preset)
+Entry = TypeVar("Entry", bound=Message)
 
 
 class ServerList(QObject, Generic[Entry]):

@@ -9,7 +9,7 @@ from soulsgui.gui import text
 from soulsgui.gui.colours import Tone
 from soulsgui.gui.feed import Call, Feed
 from soulsgui.gui.icons import make_primary
-from soulsgui.gui.overview.figures import goal_words, window_words
+from soulsgui.gui.models.rules import goal_words, window_words
 from soulsgui.gui.shell.pages import CLIENT, LOGS, OVERVIEW
 from soulsgui.gui.shell.protocol import Shell, notify_problem
 from soulsgui.gui.states import shown_state

@@ -1,7 +1,8 @@
 from typing import Any
 
 from soulsgui.gui.colours import Tone
-from soulsgui.gui.overview.figures import Figure, figures, round_words, run_words, state_words, window_words
+from soulsgui.gui.models.rules import window_words
+from soulsgui.gui.overview.figures import Figure, figures, round_words, run_words, state_words
 from soulsgui.wire.control import RunStatus
 from soulsgui.wire.messages.node import STALENESS_BOUNDS, Staleness
 from tests.states import RUN, client
