@@ -11,6 +11,7 @@ from typing import Any
 from PySide6.QtCore import QObject, QTimer, Signal, SignalInstance
 from PySide6.QtWidgets import QWidget
 
+from soulsgui.gui.library import Library
 from soulsgui.gui.models.connection import Connection, ConnectionState, why_not
 from soulsgui.gui.states import run_is_active
 from soulsgui.gui.throttle import Throttle
@@ -420,6 +421,7 @@ class Feed(QObject):
         self.cursor: int | None = None
         self._carry: Carry | None = None
         self._open: list[Call] = []
+        self.library = Library(self)
 
     def call(
         self, command: str, params: dict[str, Any] | None = None, timeout_s: float | None = None

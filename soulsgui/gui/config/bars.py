@@ -92,14 +92,10 @@ class PresetRow(QWidget):
         head = row(label, self.box, (self.about, 1))
         column(head, self._foot, on=self, margins=NO_MARGINS, gap_px=4)
 
-    def offer(self, presets: Sequence[Preset]) -> bool:
-        """Offer these presets; tells whether they are others than before."""
-        offered = {preset.name: preset for preset in presets}
-        if offered == self._presets:
-            return False
-        self._presets = offered
+    def offer(self, presets: Sequence[Preset]) -> None:
+        """Offer these presets."""
+        self._presets = {preset.name: preset for preset in presets}
         self.box.offer(presets)
-        return True
 
     def values(self, name: str) -> dict[str, Any]:
         """Return what a preset sets, by dotted key; nothing for one that is not known."""

@@ -104,6 +104,7 @@ class NewRunDialog(FormDialog):
         self._feed = feed
         self._overrides = dict(overrides or {})
         self._wanted_preset = preset
+        self._shipped = feed.library.presets
         self._presets: dict[str, Preset] = {}
         self._config: ConfigValues | None = None
         self._typed: set[QWidget] = set()
@@ -111,17 +112,16 @@ class NewRunDialog(FormDialog):
         self._make_fields()
         self._make_buttons()
         self._build()
-        self._fetch_presets = Fetch(
-            self, partial(feed.ask, "config.presets"), came=self._presets_came, failed=self._not_had
-        )
+        self._shipped.changed.connect(self._offer_presets)
+        self._shipped.failed.connect(self._not_had)
         whose = {"run": checkpoint.partition("/")[0]} if checkpoint else {}
         self._fetch_config = Fetch(
             self, partial(feed.ask, "config.get", whose), came=self._config_came, failed=self._not_had
         )
-        self._missing = {self._fetch_presets, self._fetch_config}
         feed.run_changed.connect(self._update)
         feed.queue_changed.connect(self._update)
         feed.connection_changed.connect(self._connection_changed)
+        self._offer_presets()
         self._update()
         self._ask()
 
@@ -209,12 +209,12 @@ class NewRunDialog(FormDialog):
 
     def _ask(self) -> None:
         """Ask for what is not here yet."""
-        if self._missing:
+        if self._config is None or not self._shipped.known:
             self.again.hide()
             self.wrong.hide()
-        for fetch in self._missing:
-            if not fetch.waiting:
-                fetch.request()
+        self._shipped.want()
+        if self._config is None and not self._fetch_config.waiting:
+            self._fetch_config.request()
 
     def _not_had(self, error: ApiError) -> None:
         self._begins_when_possible = False
@@ -226,17 +226,14 @@ class NewRunDialog(FormDialog):
             self._ask()
         self._update()
 
-    def _presets_came(self, result: dict[str, Any]) -> None:
-        self._missing.discard(self._fetch_presets)
-        presets = [Preset.model_validate(plain) for plain in result["presets"]]
-        self._presets = {preset.name: preset for preset in presets}
-        self.preset.offer(presets)
+    def _offer_presets(self) -> None:
+        self._presets = {preset.name: preset for preset in self._shipped.entries}
+        self.preset.offer(self._shipped.entries)
         if self._wanted_preset in self._presets:
             self.preset.setCurrentIndex(self.preset.findData(self._wanted_preset))
         self._preset_chosen()
 
     def _config_came(self, result: dict[str, Any]) -> None:
-        self._missing.discard(self._fetch_config)
         self._config = ConfigValues.model_validate(result)
         self._preset_chosen()
 
@@ -314,7 +311,7 @@ class NewRunDialog(FormDialog):
     @property
     def _waiting_words(self) -> str:
         """What is asked for still without which the wrong run would begin; empty for nothing."""
-        preset = self._wanted_preset and self._fetch_presets in self._missing
+        preset = self._wanted_preset and not self._shipped.known
         return "Asking for the settings …" if self._config is None or preset else ""
 
     def _send(self, if_active: str = "") -> Call:

@@ -24,7 +24,7 @@ from soulsgui.gui.shell import notify_problem
 from soulsgui.gui.widgets.ask import Leave, LeaveWords, ask, ask_unsaved
 from soulsgui.gui.widgets.boxes import NO_MARGINS, Margins, column
 from soulsgui.gui.widgets.dialog import FittingDialog
-from soulsgui.wire.control import ApiError, ConfigValues, ErrorCode, Preset
+from soulsgui.wire.control import ApiError, ConfigValues, ErrorCode
 
 if TYPE_CHECKING:
     from soulsgui.gui.shell import Shell
@@ -79,8 +79,9 @@ class ConfigEditor(QWidget):
 
     def _listen(self) -> None:
         feed, tell = self._feed, self._tell
-        presets = partial(feed.ask, "config.presets")
-        self._fetch_presets = Fetch(self, presets, came=self._take_presets, failed=tell, late=True)
+        self._shipped_presets = feed.library.presets
+        self._shipped_presets.changed.connect(self._take_presets)
+        self.presets.offer(self._shipped_presets.entries)
         text = partial(feed.ask, "config.get")
         self._fetch = Fetch(self, text, came=self._take, failed=self._failed, late=True)
         self._fetch_check = Fetch(self, self._check, came=self._checked, failed=tell)
@@ -117,7 +118,6 @@ class ConfigEditor(QWidget):
         """Ask for the file again."""
         self.running.refresh()
         self.server.refresh()
-        self._fetch_presets.request()
         self._fetch.request()
 
     def _tell(self, error: ApiError) -> None:
@@ -131,9 +131,9 @@ class ConfigEditor(QWidget):
         self._show_state()
         self._tell(error)
 
-    def _take_presets(self, result: dict[str, Any]) -> None:
-        changed = self.presets.offer([Preset.model_validate(preset) for preset in result["presets"]])
-        if changed and self._values is not None:
+    def _take_presets(self) -> None:
+        self.presets.offer(self._shipped_presets.entries)
+        if self._values is not None:
             self._flush()
             self._fill()
 
@@ -408,6 +408,7 @@ class ConfigEditor(QWidget):
     def showEvent(self, event: QShowEvent) -> None:
         """Bring the file up to date."""
         super().showEvent(event)
+        self._shipped_presets.want()
         self.refresh()
 
     def hideEvent(self, event: QHideEvent) -> None:

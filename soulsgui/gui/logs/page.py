@@ -1,7 +1,6 @@
 """The page of the logs: of each service or of all, of this run or an earlier one; and of commands."""
 
 import time
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -9,7 +8,7 @@ from PySide6.QtCore import QDir, QSignalBlocker, QTimer
 from PySide6.QtGui import QShowEvent
 from PySide6.QtWidgets import QComboBox, QFileDialog, QSizePolicy, QTabWidget, QWidget
 
-from soulsgui.gui.feed import Feed, Fetch
+from soulsgui.gui.feed import Feed
 from soulsgui.gui.logs.audit import AuditTab
 from soulsgui.gui.logs.reader import (
     MOST_LINES,
@@ -33,7 +32,7 @@ from soulsgui.gui.widgets.fitting_button import FittingButton
 from soulsgui.gui.widgets.inputs import leave_wheel_to_page
 from soulsgui.gui.widgets.labels import Label, muted
 from soulsgui.gui.widgets.log_pane import LogPane
-from soulsgui.wire.control import ApiError, ErrorCode, LogLine, RunStatus, RunSummary
+from soulsgui.wire.control import ApiError, ErrorCode, LogLine, RunStatus
 
 if TYPE_CHECKING:
     from soulsgui.gui.shell import Shell
@@ -59,12 +58,10 @@ class LogsPage(QWidget):
         self.landing = self.pane = LogPane(self)
         self._build()
         self._reader = LogReader(feed, self)
-        self._runs = Fetch(self, partial(feed.ask, "runs.list"), came=self._take_runs)
         self._narrow_soon = QTimer(self, singleShot=True, interval=_NARROW_MS)
         self._connect()
         self._offer_services()
-        self._offer_runs([])
-        self._runs.request()
+        self._offer_runs()
         self._read()
 
     def _build(self) -> None:
@@ -106,6 +103,7 @@ class LogsPage(QWidget):
         self._reader.failed.connect(self._failed)
         self._feed.snapshot_taken.connect(self.refresh)
         self._feed.run_changed.connect(self._run_changed)
+        self._feed.library.runs.changed.connect(self._offer_runs)
         self._feed.services_changed.connect(self._offer_services)
         self._feed.connection_changed.connect(self._show_connection)
 
@@ -153,13 +151,13 @@ class LogsPage(QWidget):
         """Read the newest lines again: what came live before may have gaps."""
         self._present_run = self._feed.status.run.id
         self._offer_services()
-        self._runs.request()
+        self._offer_runs()
         self._read()
 
     def _run_changed(self, run: RunStatus) -> None:
         if run.id != self._present_run:
             self._present_run = run.id
-            self._runs.request()
+            self._offer_runs()
             if not self.place.run:
                 self._read()
 
@@ -174,16 +172,13 @@ class LogsPage(QWidget):
                 self.service.addItem(service_words(name), name)
             self.service.setCurrentIndex(max(self.service.findData(chosen), 0))
 
-    def _take_runs(self, result: dict[str, Any]) -> None:
-        self._offer_runs([RunSummary.model_validate(run) for run in result["runs"]])
-
-    def _offer_runs(self, runs: list[RunSummary]) -> None:
+    def _offer_runs(self) -> None:
         chosen = self.run.currentData()
         now = time.time()
         with QSignalBlocker(self.run):
             self.run.clear()
             self.run.addItem("This run", "")
-            for run in runs:
+            for run in self._feed.library.runs.entries:
                 if run.id != self._present_run:
                     self.run.addItem(run_words(run, now), run.id)
             self.run.setCurrentIndex(max(self.run.findData(chosen), 0))
@@ -301,5 +296,6 @@ class LogsPage(QWidget):
     def showEvent(self, event: QShowEvent) -> None:
         """Show the present."""
         super().showEvent(event)
+        self._feed.library.runs.want()
         self._offer_services()
         self._say_state()

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QSettings, Qt, QTimer, Signal
@@ -23,7 +24,7 @@ from soulsgui.gui.overview.pace import bottleneck_words, seconds_left
 from soulsgui.gui.overview.plot import PlotSection
 from soulsgui.gui.overview.services import ServiceRow
 from soulsgui.gui.overview.since import SinceStrip
-from soulsgui.gui.plotting.nearest import find_nearest
+from soulsgui.gui.plotting.nearest import nearest
 from soulsgui.gui.shell import Action, Shell, notify_problem
 from soulsgui.gui.shell.pages import OVERVIEW, PLOTS
 from soulsgui.gui.states import run_is_active
@@ -32,7 +33,7 @@ from soulsgui.gui.widgets.empty_state import EmptyState
 from soulsgui.gui.widgets.fitting_button import FittingButton
 from soulsgui.gui.widgets.labels import ElidedLabel, muted
 from soulsgui.gui.widgets.log_pane import LogPane
-from soulsgui.wire.control import NEWEST, ApiError, CheckpointInfo, ClientStatus, Event, LogLine
+from soulsgui.wire.control import NEWEST, ApiError, ClientStatus, Event, LogLine
 
 _LINES = 100
 _NO_LIMIT = 16_777_215  # of Qt, for the height of a widget
@@ -227,13 +228,12 @@ class OverviewPage(QWidget):
         plot.clicked.connect(self._look_for_checkpoint)
 
     def _look_for_checkpoint(self, x: float) -> None:
-        run = self._feed.status.run
-
-        def offer(info: CheckpointInfo, words: str) -> None:
-            action = Action("Watch it play", lambda: self._shell.open_player(run, info.id))
+        found = nearest(self.plot.checkpoints, self.plot.controls.chosen_axis, x)
+        if found is not None:
+            info, words = found
+            watch = partial(self._shell.open_player, self._feed.status.run, info.id)
+            action = Action("Watch it play", watch)
             self._shell.notify("info", words, action=action, about="nearest checkpoint")
-
-        find_nearest(self._feed, run.id, self.plot.controls.chosen_axis, x, offer)
 
     def _show_all(self) -> None:
         if self.isVisible():

@@ -21,6 +21,7 @@ from soulsgui.wire.control import CheckpointInfo, RunStatus
 from soulsgui.wire.messages.metrics import (
     EVALUATION_PREFIX,
     EVALUATION_RETURN,
+    CheckpointRow,
     Row,
 )
 
@@ -109,6 +110,7 @@ class PlotSection(QWidget):
         self.view = CurvesView(feed, self, x_title=False)
         self.host = self.view.host
         self.marks = RunMarks()
+        self.checkpoints: list[CheckpointInfo] = []
         self.curve, self.beside = self.view.add_curve(), self.view.add_curve()
         self._named: list[str] = []
         self.view.show_along(self.controls.chosen_axis)
@@ -141,7 +143,7 @@ class PlotSection(QWidget):
         # What judges a run is what its curves open with.
         self.controls.open_with(EVALUATION_RETURN if run.goal_judged_by == "evaluation" else RETURN)
         if run.id != old.id:
-            self.marks = RunMarks()
+            self.marks, self.checkpoints = RunMarks(), []
         self._follow()
         if run.id != old.id:
             self._list_checkpoints()
@@ -184,6 +186,8 @@ class PlotSection(QWidget):
     def _take_rows(self, rows: list[Row]) -> None:
         if self.marks.take_rows(rows, self._run.id):
             self._show_marks()
+        if any(isinstance(row, CheckpointRow) and row.run_id == self._run.id for row in rows):
+            self._checkpoints.request()
 
     def _loaded(self) -> None:
         for curve in self.view.curves:
@@ -207,7 +211,8 @@ class PlotSection(QWidget):
         return self._feed.call("checkpoint.list", {"run": self._run.id})
 
     def _take_checkpoints(self, result: dict[str, Any]) -> None:
-        self.marks.take_list(CheckpointInfo.model_validate(info) for info in result["checkpoints"])
+        self.checkpoints = [CheckpointInfo.model_validate(info) for info in result["checkpoints"]]
+        self.marks.take_list(self.checkpoints)
         self._show_marks()
 
     def _plot_ready(self, plot: "Plot") -> None:

@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import Qt
-from PySide6.QtGui import QHideEvent, QResizeEvent, QShowEvent
+from PySide6.QtGui import QHideEvent, QResizeEvent
 from PySide6.QtWidgets import (
     QFrame,
     QGridLayout,
@@ -82,9 +82,9 @@ class PlotsPage(QWidget):
         self._memory = Memory(shell.settings(), PLOTS)
         self._layout = kept_layout(shell.settings())
         self._colours = kept_colours(shell.settings())
+        self._library = feed.library.runs
         self._runs: dict[str, RunSummary] = {}
         self._experiments: dict[str, tuple[str, ...]] = {}  # the runs that each is the mean of
-        self._listed = False
         self._known: set[str] = set()
         self._clients: dict[str, list[str]] = {}
         self._client_colours: dict[str, int] = {}
@@ -97,15 +97,13 @@ class PlotsPage(QWidget):
         self.saving = Saving(shell, self._drawn, self.values_in_view)
         self._redraw = Throttle(self, self._draw_all, _TOGETHER_MS)
         self._mark = Throttle(self, self._show_marks, _TOGETHER_MS)
-        self._list = Fetch(
-            self, partial(feed.ask, "runs.list"), came=self._take_runs, failed=partial(notify_problem, shell)
-        )
+        self._list = Throttle(self, self._take_runs, 0)
         self._comparison = Fetch(self, self._ask_comparison, came=self._take_comparison)
         self._connect()
         self._memory.restore(self._splitter, self._lists)
         self._show_connection()
         self._arrange()
-        self.refresh()
+        self._list.request()
 
     def _build(self) -> None:
         self.runs = Choices("Runs", "Search names, environments, algorithms", self)
@@ -155,8 +153,8 @@ class PlotsPage(QWidget):
     def _connect(self) -> None:
         feed = self._feed
         feed.snapshot_taken.connect(self.refresh)
-        feed.run_changed.connect(self._run_changed)
         feed.connection_changed.connect(self._show_connection)
+        self._library.changed.connect(self._list.request)
         self.runs.changed.connect(self._runs_chosen)
         self.metrics.changed.connect(self._metrics_chosen)
         self.controls.axis_chosen.connect(self._show_along)
@@ -190,7 +188,7 @@ class PlotsPage(QWidget):
 
     def refresh(self) -> None:
         """Ask for the list of runs and for what is drawn again."""
-        self._list.request()
+        self._library.renew()
         self.moments.renew()
         for cell in self.cells.values():
             cell.view.renew()
@@ -204,7 +202,7 @@ class PlotsPage(QWidget):
     def shown_runs(self) -> tuple[str, ...]:
         """What is drawn: what was ticked, or else the run that goes on, or the newest."""
         known = self._runs.keys() | self._experiments
-        chosen = tuple(run for run in self._layout.runs if run in known or not self._listed)
+        chosen = tuple(run for run in self._layout.runs if run in known or not self._library.known)
         newest = self._feed.status.run.id or next(iter(self._runs), "")
         return chosen or ((newest,) if newest else ())
 
@@ -214,8 +212,9 @@ class PlotsPage(QWidget):
         keep_layout(self._shell.settings(), self._layout)
         self._arrange()
 
-    def _take_runs(self, result: dict[str, Any]) -> None:
-        runs = [RunSummary.model_validate(run) for run in result["runs"]]
+    def _take_runs(self) -> None:
+        self._library.want()
+        runs = self._library.entries
         self._runs = {run.id: run for run in runs}
         groups: dict[str, list[RunSummary]] = {}
         for run in runs:
@@ -223,13 +222,7 @@ class PlotsPage(QWidget):
         self._experiments = {
             name: members_of(found) for name, found in groups.items() if name != _EXPERIMENT and found[1:]
         }
-        self._listed = True
         self._arrange()
-
-    def _run_changed(self, run: RunStatus) -> None:
-        known = self._runs.get(run.id)
-        if self.isVisible() and run.id and (known is None or known.state != run.state):
-            self._list.request()
 
     def _runs_chosen(self) -> None:
         self._change(runs=self.runs.ticked)
@@ -239,7 +232,7 @@ class PlotsPage(QWidget):
 
     def _arrange(self) -> None:
         """Draw what the layout says."""
-        known = self._runs or (self.shown_runs and not self._listed)
+        known = self._runs or (self.shown_runs and not self._library.known)
         self._stack.setCurrentIndex(0 if known else 1)
         self._say_empty()
         self._give_colours()
@@ -557,25 +550,18 @@ class PlotsPage(QWidget):
             cell.view.dim(not self._feed.connection.live)
             cell.say_empty()
         self._say_empty()
-        if self._feed.connection.live:
-            self._list.request()
 
     def _say_empty(self) -> None:
-        if self._listed:
+        if self._library.known:
             self.empty.say("No run yet", "Start one, and its curves appear here.")
         else:
             self.empty.say(why_not(self._feed.connection) or "Reading the list of runs …", "")
-        self.empty.button.setVisible(self._listed)
+        self.empty.button.setVisible(self._library.known)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         """Use the new room."""
         super().resizeEvent(event)
         self._place_cells()
-
-    def showEvent(self, event: QShowEvent) -> None:
-        """Bring the list up to date."""
-        super().showEvent(event)
-        self._list.request()
 
     def hideEvent(self, event: QHideEvent) -> None:
         """Keep the arrangement."""

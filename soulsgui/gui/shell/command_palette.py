@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QCoreApplication, QEvent, QObject, QSize, Qt
 from PySide6.QtGui import QAction, QKeyEvent, QKeySequence
@@ -22,7 +22,7 @@ from PySide6.QtWidgets import (
 
 from soulsgui.gui import text
 from soulsgui.gui.colours import Tone
-from soulsgui.gui.feed import Feed, Fetch
+from soulsgui.gui.feed import Feed
 from soulsgui.gui.icons import colours_of, icon, qcolor
 from soulsgui.gui.models.rules import algorithm_title, run_title
 from soulsgui.gui.settings.spec import specs
@@ -33,7 +33,6 @@ from soulsgui.gui.widgets.boxes import column
 from soulsgui.gui.widgets.dialog import FittingDialog
 from soulsgui.gui.widgets.inputs import FilterEdit
 from soulsgui.gui.widgets.labels import Label, muted
-from soulsgui.wire.control import RunSummary
 
 if TYPE_CHECKING:
     from soulsgui.gui.shell.window import MainWindow
@@ -144,7 +143,8 @@ class CommandPalette(FittingDialog):
         del commands[window.menu.find_anything.text().replace("&", "")]
         self._entries = [*commands.values(), *self._pages(), *self._clients(feed)]
         self._rest = [*_settings(window), *self._manual()]
-        self._runs: list[Entry] = []
+        self._library = feed.library.runs
+        self._runs = list(self._of_runs())
         self._found: list[Entry] = []
         self._more = 0  # that fit, too, and are not listed
         self.words = FilterEdit("Find a command, page, run, client, setting, or page of the manual", self)
@@ -157,7 +157,8 @@ class CommandPalette(FittingDialog):
         column(self.words, (self.list, 1), self._note, on=self, margins=(12, 12, 12, 8), gap_px=8)
         metrics = self.fontMetrics()
         self.resize(metrics.averageCharWidth() * _CHARACTERS, metrics.lineSpacing() * _LINES)
-        Fetch(self, partial(feed.ask, "runs.list"), came=self._runs_came).request()
+        self._library.changed.connect(self._runs_changed)
+        self._library.want()
         self._show()
 
     def _make_list(self) -> QTreeWidget:
@@ -194,15 +195,15 @@ class CommandPalette(FittingDialog):
         for page, title in manual_pages().items():
             yield Entry("Manual", title, "help", partial(self._window.open_manual, page), page.stem)
 
-    def _runs_came(self, result: dict[str, Any]) -> None:
-        self._runs = []
-        for run in map(RunSummary.model_validate, result["runs"]):
+    def _of_runs(self) -> Iterator[Entry]:
+        for run in self._library.entries:
             look = run_look(run.state)
             act = partial(self._window.show_page, RUNS, run=run.id)
             facts = (look.word, run.env_id, algorithm_title(run), run.id, run.note)
-            self._runs.append(
-                Entry("Run", run_title(run), look.icon, act, " · ".join(fact for fact in facts if fact))
-            )
+            yield Entry("Run", run_title(run), look.icon, act, " · ".join(fact for fact in facts if fact))
+
+    def _runs_changed(self) -> None:
+        self._runs = list(self._of_runs())
         self._show(keep=True)
 
     def _show(self, keep: bool = False) -> None:

@@ -1,7 +1,7 @@
 """The toolbar: the commands of the run, the events, and what belongs to the whole window."""
 
 import time
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from PySide6.QtCore import QEvent, QPoint, QSize, Qt, Signal
 from PySide6.QtGui import QAction, QActionGroup, QCloseEvent, QKeyEvent, QResizeEvent
@@ -21,7 +21,7 @@ from PySide6.QtWidgets import (
 from soulsgui.gui import text
 from soulsgui.gui.client_mode.runner import ClientSide
 from soulsgui.gui.colours import Tone
-from soulsgui.gui.feed import Feed, Fetch
+from soulsgui.gui.feed import Feed
 from soulsgui.gui.geometry import bring_onto_screen, room_for
 from soulsgui.gui.icons import colours_of, dress, icon
 from soulsgui.gui.models.connection import why_not
@@ -34,7 +34,7 @@ from soulsgui.gui.text import plural
 from soulsgui.gui.widgets.command_button import CommandButton, Words, give_menu
 from soulsgui.gui.widgets.fitting_button import FittingButton
 from soulsgui.gui.widgets.labels import Badge, Heading, Label, muted, set_tip
-from soulsgui.wire.control import Event, RunSummary
+from soulsgui.wire.control import Event
 
 AnyButton = TypeVar("AnyButton", bound=FittingButton)
 
@@ -260,21 +260,18 @@ class Toolbar(QToolBar):
         self.resize_icons()
         self._feed = feed
         self._client = client
-        self._newest: RunSummary | None = None
         self._mode = Mode.SERVER
         self._of_server: list[QAction] = []
         self._add_run_buttons()
         self._add_right_side(preferences, menu)
-        self._runs = Fetch(self, lambda: feed.call("runs.list") if feed.connection.live else None)
-        self._runs.came.connect(self._runs_came)
-        self._last_state = ""
+        feed.library.runs.changed.connect(self._update)
+        feed.library.runs.want()
         feed.connection_changed.connect(self._update)
-        feed.run_changed.connect(self._run_changed)
+        feed.run_changed.connect(self._update)
         feed.allowed_changed.connect(self._update)
         client.feed.services_changed.connect(self._update)
         client.feed.connection_changed.connect(self._update)
-        feed.snapshot_taken.connect(self._snapshot_taken)
-        feed.forgotten.connect(self._forget)
+        feed.snapshot_taken.connect(self._update)
         self._update()
 
     def _add_run_buttons(self) -> None:
@@ -400,27 +397,10 @@ class Toolbar(QToolBar):
         self.mode.setToolTip("Switch between training here and playing for a server; this stops nothing")
         self._update()
 
-    def _snapshot_taken(self) -> None:
-        self._runs.request()
-        self._update()
-
-    def _run_changed(self) -> None:
-        before, self._last_state = self._last_state, self._feed.status.run.state
-        if self._last_state != before:
-            self._runs.request()
-        self._update()
-
-    def _forget(self) -> None:
-        self._newest = None
-
-    def _runs_came(self, result: dict[str, Any]) -> None:
-        runs = result.get("runs", [])
-        self._newest = RunSummary.model_validate(runs[0]) if runs else None
-        self._update()
-
     def _update(self) -> None:
         connection, run = self._feed.connection, self._feed.status.run
-        newest = f"“{run_title(self._newest)}”" if self._newest is not None else "the newest run"
+        runs = self._feed.library.runs.entries
+        newest = f"“{run_title(runs[0])}”" if runs else "the newest run"
         # One button pauses a run and lets it go on.
         pausing, mark, command, tip = _CONTINUE if run.wished_pause else _PAUSE
         self.pause.set_words(pausing, mark, lambda: self._feed.call(command))

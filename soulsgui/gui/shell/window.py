@@ -200,6 +200,8 @@ class MainWindow(QMainWindow):
         feed.answered_late.connect(self.settle)
         feed.forgotten.connect(self.pages.make_anew)
         feed.not_agreed.connect(self._ask_agreement)
+        for listed in (feed.library.runs, feed.library.presets):
+            listed.failed.connect(self._refused)
         client = self._client_side.feed
         for one in (feed, client):
             for signal in (one.run_changed, one.server_changed, one.clients_changed, one.services_changed):
