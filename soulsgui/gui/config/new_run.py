@@ -1,14 +1,12 @@
 """The dialog that begins a run, or a sweep: preset, own settings, which of them win, name, clients, goal."""
 
-import re
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 from PySide6.QtCore import QLocale, QSignalBlocker, Qt, Signal
-from PySide6.QtGui import QDoubleValidator, QKeyEvent, QPixmap
+from PySide6.QtGui import QDoubleValidator, QKeyEvent
 from PySide6.QtWidgets import (
     QCheckBox,
     QFormLayout,
@@ -19,7 +17,6 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from soulsgui.config.paths import shipped
 from soulsgui.config.schema import shipped_values
 from soulsgui.gui import text
 from soulsgui.gui.config.differences import still_winning
@@ -32,7 +29,14 @@ from soulsgui.gui.states import run_is_active
 from soulsgui.gui.widgets.boxes import NO_MARGINS, row
 from soulsgui.gui.widgets.command_button import CommandButton, Stage, Words
 from soulsgui.gui.widgets.dialog import FormDialog
-from soulsgui.gui.widgets.inputs import ENVIRONMENT, PresetBox, give_room, leave_wheel_to_page
+from soulsgui.gui.widgets.inputs import (
+    ENVIRONMENT,
+    PresetBox,
+    give_room,
+    leave_wheel_to_page,
+    picture_of,
+    time_words,
+)
 from soulsgui.gui.widgets.labels import Label, muted, wrapped
 from soulsgui.wire.control import ApiError, ConfigValues, Preset
 
@@ -62,18 +66,6 @@ class Choice:
         return {**self.overrides, **changed}
 
 
-def picture_of(env_id: str) -> QPixmap:
-    """Return how an environment looks; an empty picture of one that is not shipped."""
-    picture = QPixmap()
-    with suppress(FileNotFoundError):
-        if _PLAIN_ID.fullmatch(env_id):  # another computer may have named it
-            picture = QPixmap(str(shipped("resources", "environments", f"{env_id}.png")))
-    picture.setDevicePixelRatio(_PICTURE_SCALE)
-    return picture
-
-
-_PLAIN_ID = re.compile(r"[\w-]+")
-_PICTURE_SCALE = 1.5  # its pixels for one of the screen
 _MOST_CLIENTS = 64
 _MOST_SEEDS = 100
 _NOTE_LINES = 3
@@ -288,7 +280,7 @@ class NewRunDialog(FormDialog):
             parts.append(f"{self.seeds.value()} runs one after another, with the seeds {seed} to {last}.")
         chosen = self._presets.get(self.preset.currentData())
         if chosen is not None:
-            parts.append(chosen.about)
+            parts += [chosen.about, text.sentence(f"Took {time_words(chosen)}" if chosen.seconds else "")]
         if self._overrides and chosen is not None:
             parts.append("With the settings of the chosen run.")
         own = {key: value for key, value in choice.config.saved.items() if key not in self._overrides}
