@@ -46,6 +46,20 @@ def short_name(name: str) -> str:
     return "_".join(name.split("_")[2:]) or name
 
 
+def goal_words(goal: float) -> str:
+    """Return a goal as the user wrote it: `475`."""
+    return f"{goal:,g}"
+
+
+def window_words(run: RunStatus) -> str:
+    """Return what the mean return is over: `Mean of the last 20 episodes`."""
+    if not run.goal_window:
+        return "Mean of the last episodes (stop.window)"
+    if run.goal_window == 1:
+        return "Return of the last episode"
+    return f"Mean of the last {run.goal_window:,} episodes"
+
+
 def algorithm_title(run: RunStatus | RunSummary) -> str:
     """Return how what a run learns with is called on screen, such as QR-DQN; empty while there is no run."""
     return algorithm_name(run.algorithm, run.agent).replace("_", "-").upper()

@@ -8,7 +8,7 @@ from PySide6.QtWidgets import QSizePolicy, QVBoxLayout, QWidget
 
 from soulsgui.gui import text
 from soulsgui.gui.colours import Tone
-from soulsgui.gui.models.rules import algorithm_title
+from soulsgui.gui.models.rules import algorithm_title, goal_words, window_words
 from soulsgui.gui.states import is_inference_server, run_is_active, run_look
 from soulsgui.gui.widgets.flow_layout import FlowLayout
 from soulsgui.gui.widgets.labels import ElidedLabel, StateLabel, set_property, set_tip
@@ -88,20 +88,6 @@ def round_words(run: RunStatus, clients: Sequence[ClientStatus]) -> str:
     if len(paused) > _NAMED:
         names += f" and {len(paused) - _NAMED} more"
     return f"rounds of {playing} of {playing + len(paused)} clients ({names} paused)"
-
-
-def goal_words(goal: float) -> str:
-    """Return a goal as the user wrote it: `475`."""
-    return f"{goal:,g}"
-
-
-def window_words(run: RunStatus) -> str:
-    """Return what the mean return is over: `Mean of the last 20 episodes`."""
-    if not run.goal_window:
-        return "Mean of the last episodes (stop.window)"
-    if run.goal_window == 1:
-        return "Return of the last episode"
-    return f"Mean of the last {run.goal_window:,} episodes"
 
 
 def _returns(run: RunStatus) -> list[Figure]:

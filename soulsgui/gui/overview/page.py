@@ -18,7 +18,6 @@ from soulsgui.gui.feed import Feed
 from soulsgui.gui.geometry import Memory
 from soulsgui.gui.logs.reader import LogPlace, LogReader
 from soulsgui.gui.models.connection import Connection, why_not
-from soulsgui.gui.overview.end import EndStrip
 from soulsgui.gui.overview.figures import FiguresRow, round_words
 from soulsgui.gui.overview.pace import bottleneck_words, seconds_left
 from soulsgui.gui.overview.plot import PlotSection
@@ -142,7 +141,6 @@ class OverviewPage(QWidget):
         self._memory = Memory(shell.settings(), OVERVIEW)
         self.since = SinceStrip(feed, shell, self)
         self.services = ServiceRow(feed, self, clock)
-        self.end = EndStrip(feed, shell, self)
         self.figures = FiguresRow(self)
         self.watch = FittingButton("Watch it play", "watch", self)
         self.watch.explain("The weights that are trained at this moment play, and you see how")
@@ -162,7 +160,7 @@ class OverviewPage(QWidget):
         self.empty.acted.connect(lambda: self._shell.open_new_run())
         self._run_part = QWidget(self)
         figures = row((self.figures, 1), (self.watch, Qt.AlignmentFlag.AlignTop))
-        column(self.end, figures, (self.plot, 1), on=self._run_part, margins=NO_MARGINS, gap_px=6)
+        column(figures, (self.plot, 1), on=self._run_part, margins=NO_MARGINS, gap_px=6)
         self._stack = QStackedWidget(self)
         self._stack.addWidget(self._run_part)
         self._stack.addWidget(self.empty)
@@ -190,8 +188,7 @@ class OverviewPage(QWidget):
         self.plot.all_asked.connect(lambda metric, run: self._shell.show_page(PLOTS, metric=metric, run=run))
         for part in (self.services.signals, self.plot, self.clients, self.log):
             part.problem.connect(self._tell)
-        for log_asked in (self.services.signals.log_asked, self.end.log_asked):
-            log_asked.connect(self._open_log)
+        self.services.signals.log_asked.connect(self._open_log)
         self.since.chosen.connect(self._open_log_at)
         self.log.open_logs.clicked.connect(lambda: self._open_log(""))
         self._show_connection(feed.connection)
@@ -251,7 +248,6 @@ class OverviewPage(QWidget):
         if not self.isVisible():
             return
         self.plot.show_run(run)
-        self.end.show_run(run)
         self._note_rounds()
         self.figures.show_run(run)
         self.watch.setVisible(run_is_active(run.state))

@@ -7,7 +7,7 @@ from PySide6.QtCore import QSettings, QSignalBlocker, Signal
 from PySide6.QtWidgets import QComboBox, QVBoxLayout, QWidget
 
 from soulsgui.gui.feed import Call, Feed, Fetch
-from soulsgui.gui.overview.figures import goal_words
+from soulsgui.gui.models.rules import goal_words
 from soulsgui.gui.overview.pace import seconds_to
 from soulsgui.gui.plotting.controls import MEAN_RETURN, CurveControls, metric_order, metric_title
 from soulsgui.gui.plotting.marks import RunMarks

@@ -25,8 +25,8 @@ from soulsgui.gui.models.connection import Connection, ConnectionState, RemoteSe
 from soulsgui.gui.models.rules import run_title
 from soulsgui.gui.preferences import Mode, Preferences
 from soulsgui.gui.shell import Action, notify_problem
+from soulsgui.gui.shell.end import EndStrip
 from soulsgui.gui.shell.menu import WindowMenu
-from soulsgui.gui.shell.next_step import OfferBar
 from soulsgui.gui.shell.notifier import Notifier
 from soulsgui.gui.shell.pages import (
     CLIENT,
@@ -163,9 +163,9 @@ class MainWindow(QMainWindow):
         self.messages = MessageBar(self)
         listed = [entry for entry in self._entries.values() if entry.listed and entry.mode is Mode.SERVER]
         self.navigation = Navigation(listed, self)
-        # It joins the window below, after the offer that stands over it: so goes the keyboard, too.
+        # It joins the window below, after the strip that stands over it: so goes the keyboard, too.
         self.pages = PageStack(self._entries, self._feed, self)
-        self.offer = OfferBar(self._feed, self.pages, self)
+        self.end = EndStrip(self._feed, self, self)
         right = QWidget(self)
         around = QVBoxLayout(right)
         around.setContentsMargins(0, 0, 0, 0)
@@ -175,7 +175,7 @@ class MainWindow(QMainWindow):
         column = QVBoxLayout()
         column.setSpacing(0)
         column.addWidget(self.banner)
-        column.addWidget(self.offer)
+        column.addWidget(self.end)
         column.addWidget(right, 1)
         inside = QWidget(self)
         row = QHBoxLayout(inside)
@@ -216,9 +216,6 @@ class MainWindow(QMainWindow):
         self.banner.acted.connect(self._banner_acted)
         self.pages.no_server.start_wanted.connect(self.start_wanted)
         self.pages.no_server.mend_wanted.connect(self.open_config)
-        self.offer.begun.connect(self._show_overview)
-        self.offer.problem.connect(self._refused)
-        self.offer.run_wanted.connect(lambda run: self.show_page(RUNS, run=run))
         self.toolbar.new_run.clicked.connect(lambda: self.open_new_run())
         self.toolbar.configure.clicked.connect(self.open_config)
         self.toolbar.mode_wanted.connect(self.show_mode)
@@ -392,7 +389,6 @@ class MainWindow(QMainWindow):
         if of_mode is Mode.SERVER:
             self._preferences.page = name
             self._user_chose = True
-        self.offer.page_chosen(name)
         self.navigation.show_page(name)
         if self._was_shown:
             self._bring_page(name, where)
@@ -401,6 +397,7 @@ class MainWindow(QMainWindow):
         # The server comes while one reads there: the page must not move then.
         keep_place(self.banner, name == WELCOME)
         self.pages.show_page(name, **(where or {}))
+        self.end.page_chosen(name)
 
     def _set_mode(self, mode: Mode) -> None:
         if mode is Mode.CLIENT and self.mode is Mode.SERVER:

@@ -79,6 +79,9 @@ def running(make: Make, feed: FakeFeed) -> MainWindow:
 @pytest.fixture
 def solved(make: Make, feed: FakeFeed) -> MainWindow:
     """A window on another page than the overview, whose run has just reached its goal."""
+    values = {"env.id": "LunarLander-v3"}
+    preset = {"name": "lunarlander_ppo", "title": "LunarLander", "values": values}
+    feed.answers["config.presets"] = {"presets": [preset]}
     window = make("config")
     feed.take_snapshot(RUNNING)
     feed.change_run(SOLVED)
@@ -282,14 +285,14 @@ def test_the_table_of_many_runs_is_not_scrolled_sideways(qtbot: QtBot, make: Mak
     qtbot.waitUntil(lambda: table.verticalScrollBar().maximum() > 0 == table.horizontalScrollBar().maximum())
 
 
-def test_the_keyboard_comes_to_the_offer_before_what_is_below(solved: MainWindow, feed: FakeFeed) -> None:
+def test_the_keyboard_comes_to_the_end_strip_before_what_is_below(solved: MainWindow, feed: FakeFeed) -> None:
     feed.connect_as(SHUT_DOWN)
     chain, one = [], solved.navigation.nextInFocusChain()
     while one is not solved.navigation:
         chain.append(one)
         one = one.nextInFocusChain()
     below = solved.pages.no_server.empty.button, page_of(solved, "config").filter
-    order = [chain.index(part) for part in (solved.offer.train_next, solved.offer.close_button, *below)]
+    order = [chain.index(part) for part in (solved.end.watch, solved.end.close_button, *below)]
     assert order == sorted(order)
 
 
@@ -507,54 +510,58 @@ def test_a_refusal_stands_in_the_message_bar(qtbot: QtBot, running: MainWindow, 
     assert (newest(running).level, newest(running).text, newest(running).detail) == ("error", *said)
 
 
-def test_a_reached_goal_offers_the_next_task(qtbot: QtBot, solved: MainWindow, feed: FakeFeed) -> None:
-    page, offer = page_of(solved, "config"), solved.offer
-    assert offer.words.text() == "Reached 475 after 31 s."
+def test_a_reached_goal_offers_the_next_task(qtbot: QtBot, solved: MainWindow) -> None:
+    page, end = page_of(solved, "config"), solved.end
+    assert words_of(end).startswith("Solved: reached 475 after 31 s")
+    qtbot.waitUntil(end.next.isVisible)
     page.unsaved = True
-    offer.train_next.click()
+    end.next.click()
     page.asked.pop()(False)
-    assert not feed.sent_of("run.start")
-    assert offer.isVisible(), "what was cancelled is offered still"
-    feed.answers["run.start"] = refusal("Box2D is missing.", "Install it: pip install gymnasium[box2d]")
-    offer.train_next.click()
+    assert solved.findChild(NewRunDialog) is None
+    end.next.click()
     page.asked.pop()(True)
-    qtbot.waitUntil(lambda: bool(solved.messages.rows))
-    assert feed.sent_of("run.start")[0].params == {"preset": "lunarlander_ppo"}
-    assert "pip install" in newest(solved).detail
-    assert not offer.isVisible()
+    dialog = part_of(solved, NewRunDialog)
+    qtbot.waitUntil(lambda: dialog.preset.currentData() == "lunarlander_ppo")
+    dialog.reject()
+    assert end.isVisible(), "what was cancelled is offered still"
 
 
-def test_a_goal_is_offered_only_when_it_is_news_and_nothing_else_says_so(make: Make, feed: FakeFeed) -> None:
+def test_the_end_of_a_run_is_told_on_the_overview_and_elsewhere_when_it_is_news(
+    make: Make, feed: FakeFeed
+) -> None:
     window = make("logs")
     feed.take_snapshot(Status(run=SOLVED, server=UP))
-    assert not window.offer.isVisible(), "a goal of yesterday"
-    feed.take_snapshot(RUNNING)
-    feed.change_run(SOLVED)
-    assert window.offer.isVisible()
+    assert not window.end.isVisible(), "a goal of yesterday"
     window.show_page("overview")
-    assert not window.offer.isVisible(), "the page says so itself"
-    feed.change_run(RUN)
-    window.show_mode(Mode.CLIENT)
+    assert window.end.isVisible()
+    feed.take_snapshot(RUNNING)
+    assert not window.end.isVisible()
+    window.show_page("logs")
     feed.change_run(SOLVED)
-    assert not window.offer.isVisible(), "to who plays for others it says nothing"
+    assert window.end.isVisible()
+    window.show_mode(Mode.CLIENT)
+    assert not window.end.isVisible(), "to who plays for others it says nothing"
+    window.show_mode(Mode.SERVER)
+    window.end.close_button.click()
+    window.show_page("overview")
+    assert not window.end.isVisible(), "it was put away"
 
 
-def test_the_solved_run_is_opened_or_goes_on_without_its_goal(solved: MainWindow, feed: FakeFeed) -> None:
-    solved.offer.open_run.click()
-    assert page_of(solved, "runs").places == [{"run": "r1"}]
-    assert not solved.offer.isVisible()
-    solved.offer.show()
-    solved.offer.go_on.click()
+def test_the_solved_run_goes_on_without_its_goal(qtbot: QtBot, solved: MainWindow, feed: FakeFeed) -> None:
+    feed.answers["run.resume"] = {"run_id": "r1", "run_dir": "/r1"}
+    with qtbot.waitSignal(solved.end.go_on.finished):
+        solved.end.go_on.click()
     (sent,) = feed.sent_of("run.resume")
     assert sent.params == {"run": "r1", "without_goal": True}
-    assert not solved.offer.isVisible()
+    assert solved.pages.shown == "overview"
+    assert not solved.end.isVisible()
 
 
 def test_what_a_run_from_elsewhere_would_run_is_asked_about_and_agreed_to_by_its_digest(
     qtbot: QtBot, solved: MainWindow, feed: FakeFeed
 ) -> None:
     asks = Execution(env_id="theirs:Game-v0", restart_hook="theirs:start")
-    solved.offer.go_on.click()
+    solved.end.go_on.click()
     refused = {"code": ErrorCode.NOT_AGREED, "message": "It wants to run theirs.", "remedy": "Agree to it."}
     feed.sent_of("run.resume")[0].call.refuse(ApiError(**refused, asks=asks))
     dialog = solved.findChild(AgreeDialog)
@@ -576,7 +583,7 @@ def test_one_click_starts_the_first_run_of_the_preset(qtbot: QtBot, make: Make, 
     preset = {"name": "cartpole_ppo", "title": "CartPole", "values": values}
     feed.answers["config.presets"] = {"presets": [preset]}
     window = make()
-    qtbot.waitUntil(lambda: bool(feed.sent_of("config.presets")[0].call.over))
+    qtbot.waitUntil(lambda: feed.library.presets.known)
     welcome: Any = window.pages.page
     welcome.try_it.click()
     sent = feed.sent_of("run.start")[0]
