@@ -156,6 +156,7 @@ class EndStrip(QFrame):
         self._mark.show_icon(words.icon, words.tone)
         self._title.setText(words.title)
         self._detail.setText(words.detail)
+        self.setAccessibleName(words.title)
         set_property(self, "tone", words.tone)
         failed = run.state == "failed"
         for part in (self.watch, self.go_on):
