@@ -424,7 +424,7 @@ def test_config_is_set_shown_checked_and_compared(terminal: Terminal) -> None:
     assert "LunarLander" in said
     assert "learner.threads: 0  # new run or resume\n" in said
     said = terminal.out("config show --set algorithm=dqn --set dqn.agent=r2d2 --set dqn.batch_size=320")
-    assert 'network.recurrent: "lstm"  # new run, as shipped for r2d2\n' in said
+    assert 'network.recurrent: "lstm"  # new run, the default for r2d2\n' in said
     assert "dqn.batch_size: 320  # new run\n" in said
     said = terminal.out("config show ppo --set ppo.clip=0.3")
     assert "ppo.clip: 0.3  # next round\n" in said

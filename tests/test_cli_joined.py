@@ -84,7 +84,7 @@ def test_what_is_asked_is_told_whole() -> None:
         "  environment: my_game:My-v0 × 2",
         "  called when it fails: my_game:start",
         "  imported: my_game",
-        "  what it may write: Files in a folder of its own alone, and devices, such as graphics and sound.",
+        "  what it may write: Only files in a folder of its own, and devices, such as graphics and sound.",
     ]
 
 

@@ -92,7 +92,7 @@ def _keep(runs: Path, path: Path, report: dict[str, Any]) -> None:
 def _end_hanging(fault: ProcessFault) -> None:
     """End this process, whose main thread is in an environment that does not answer."""
     show_progress("")
-    remedy = "Mend it, or give it more time: --set client.hang_seconds=SECONDS"
+    remedy = "Fix it, or give it more time: --set client.hang_seconds=SECONDS"
     say(f"{fault.message}\n{fault.details}{remedy}", sys.stderr)
     sys.stderr.flush()
     kill_descendants()

@@ -190,7 +190,7 @@ def show(arguments: Arguments) -> int:
         tree = tree.get(name)  # a secret is not in it
     brought, lines = shipped_with(every), []
     for key, value in values.items():
-        as_shipped = f", as shipped for {settings.agent or settings.algorithm}"
+        as_shipped = f", the default for {settings.agent or settings.algorithm}"
         note = as_shipped if key in brought and value == brought[key] else ""
         lines.append(f"{key}: {json.dumps(value)}  # {known[key].effect}{note}")
     lines += [f"{key}: ***  # a secret is not shown" for key in hidden]
@@ -233,7 +233,7 @@ def diff(arguments: Arguments) -> int:
     for one in found:
         place = f"{one['source']}, line {one['line']}" if one["line"] else one["source"]
         lines.append(f"{one['key']}: {json.dumps(one['shipped'])} -> {json.dumps(one['value'])}  ({place})")
-    return answer(arguments, found, "\n".join(lines) or "Nothing differs from the shipped settings.")
+    return answer(arguments, found, "\n".join(lines) or "Nothing differs from the defaults.")
 
 
 def change(arguments: Arguments) -> int:

@@ -59,7 +59,7 @@ class ConfigError(SoulsGuiError):
         lines = "\n".join(f"  {problem}" for problem in problems[:MOST_TOLD])
         if len(problems) > MOST_TOLD:
             lines += f"\n  … and {len(problems) - MOST_TOLD:,} more. Is it a file of settings?"
-        super().__init__(f"{head}:\n{lines}", "Mend it and try again.")
+        super().__init__(f"{head}:\n{lines}", "Fix it and try again.")
 
 
 _KINDS = {

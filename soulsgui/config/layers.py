@@ -79,7 +79,7 @@ def _in_words(error: ValidationError, merged: dict[str, Any], origin: dict[str, 
         layer = origin.get(key, Layer("defaults"))
         reason = _hint(key, merged.get(key), detail["type"]) or reason_of(detail)
         if key in merged and merged[key] is None:
-            reason += ", or left out for the shipped value"
+            reason += ", or left out for the default"
         unit = known[key].unit if key in known else ""
         if unit:
             reason += f" (in {unit})"

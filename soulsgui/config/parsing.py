@@ -319,9 +319,9 @@ def read_settings(path: Path) -> str:
         FileNotFoundError: There is none.
         ConfigError: It is no file, can't be read, is too large, or is not UTF-8.
     """
-    remedy = "Mend that."
+    remedy = "Fix that."
     if path.name == Folders.overrides.name:  # a run's folder has its settings under another name
-        remedy = "Mend that, or choose another folder: --config-dir DIR."
+        remedy = "Fix that, or choose another folder: --config-dir DIR."
     try:
         data = read_small(path, MOST_BYTES)
     except FileNotFoundError:

@@ -208,10 +208,10 @@ def _import(name: str, wanted_for: str, missing: type[EnvironmentCheckError] = E
     except SystemExit as error:
         raise EnvironmentCheckError(
             f"The module {module!r} of {wanted_for} ends the program when it is imported: {_words(error)}.",
-            "Mend the module: what is imported must not end Python.",
+            "Fix the module: what is imported must not end Python.",
         ) from error
     except Exception as error:
-        remedy = "Mend the module: it was found, and it fails when it is imported."
+        remedy = "Fix the module: it was found, and it fails when it is imported."
         if isinstance(error, ModuleNotFoundError):
             package = (error.name or module).split(".")[0]
             remedy = (

@@ -39,20 +39,6 @@ ORIGIN_BIT = 40
 """From this bit of a source on stands its origin: the client, whatever its session."""
 
 
-def flags_of(terminated: NDArray[Any], truncated: NDArray[Any]) -> NDArray[np.uint8]:
-    """Return the flags of last steps.
-
-    Args:
-        terminated: `[S]` bool, whether the step ended its episode in a final state.
-        truncated: `[S]` bool, whether it cut its episode off.
-
-    Returns:
-        `[S]` uint8: `TERMINATED`, `TRUNCATED`, both or neither.
-    """
-    flags: NDArray[np.uint8] = (terminated * TERMINATED + truncated * TRUNCATED).astype(np.uint8)
-    return flags
-
-
 @dataclass(frozen=True)
 class Segments:
     """`S` segments with `N` steps in all, in columns; the segments lie end to end.

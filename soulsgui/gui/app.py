@@ -24,7 +24,7 @@ from soulsgui.gui.icons import app_icon
 from soulsgui.gui.loop import Collector
 from soulsgui.gui.preferences import Mode, Preferences
 from soulsgui.gui.shell import INVITATION, Action
-from soulsgui.gui.shell.connection import Connector, connect_client_side
+from soulsgui.gui.shell.connector import Connector, connect_client_side
 from soulsgui.gui.shell.instance import SingleInstance, take_opened
 from soulsgui.gui.shell.window import MainWindow
 from soulsgui.gui.theme import Theme
@@ -141,7 +141,7 @@ def _live(
     feed = Feed()
     window = MainWindow(feed, theme, preferences, Mode.CLIENT if opened else mode)
     errors = UncaughtErrors()
-    what, calm = "Something went wrong in this window.", "Training is not touched by it."
+    what, calm = "Something went wrong in this window.", "Training is not affected."
     errors.happened.connect(lambda words: _tell(window, "error", what, f"{words}\n{calm}", instance.report))
     instance.raise_wanted.connect(window.come_forward)
     instance.open_wanted.connect(lambda word: _open(window, folders, word))
@@ -191,14 +191,14 @@ async def _life(
     window.show()
     if instance.crashed:
         what = "The window ended unexpectedly last time."
-        _tell(window, "warning", what, "Training was not touched by it.", lambda: instance.crash_report)
+        _tell(window, "warning", what, "Training was not affected.", lambda: instance.crash_report)
     if trouble := preferences.keep():
         window.notify("warning", "This window can't remember its settings.", trouble)
     goes_on = await closed
     await tasks.cancel_all()
     if goes_on:
         command = status_command(folders)
-        sys.stderr.write(f"Training goes on. Open SoulsGUI again, or look at it with: {command}\n")
+        sys.stderr.write(f"Training continues. Open SoulsGUI again, or look at it with: {command}\n")
     return 0
 
 

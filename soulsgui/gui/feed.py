@@ -1,6 +1,6 @@
 """The runner as signals: what it says reaches the pages here, and what they want reaches it from here.
 
-`Feed` holds the newest state and knows nothing of sockets: `shell.connection.Connector` gives it what
+`Feed` holds the newest state and knows nothing of sockets: `shell.connector.Connector` gives it what
 arrives and carries its calls away.
 """
 
@@ -11,6 +11,7 @@ from typing import Any
 from PySide6.QtCore import QObject, QTimer, Signal, SignalInstance
 from PySide6.QtWidgets import QWidget
 
+from soulsgui.gui.library import Library
 from soulsgui.gui.models.connection import Connection, ConnectionState, why_not
 from soulsgui.gui.states import run_is_active
 from soulsgui.gui.throttle import Throttle
@@ -294,7 +295,7 @@ class JobCall(Call):
         if job is not None:
             self._follow(job)
         else:
-            what = f"{self.server} was started anew before it was done."
+            what = f"{self.server} was restarted before it was done."
             self.refuse(ApiError(code=ErrorCode.FAILED, message=what, remedy="Try again."))
 
     def _follow(self, job: Job) -> None:
@@ -420,6 +421,7 @@ class Feed(QObject):
         self.cursor: int | None = None
         self._carry: Carry | None = None
         self._open: list[Call] = []
+        self.library = Library(self)
 
     def call(
         self, command: str, params: dict[str, Any] | None = None, timeout_s: float | None = None

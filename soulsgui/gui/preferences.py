@@ -90,7 +90,7 @@ class Preferences:
             return ""
         if status is QSettings.Status.FormatError:
             return f"{path} is damaged. Move it away."
-        return f"{path} can't be written. Look at its rights and at the free space of its disk."
+        return f"{path} can't be written. Check its permissions and the free space of its disk."
 
     @property
     def servers(self) -> list[RemoteServer]:

@@ -15,6 +15,9 @@ from soulsgui.gui.icons import redress
 
 _HEADINGS = {1: 1.18, 2: 1.5}
 
+# The scale of all gaps and margins, in pixels.
+GAP_XS, GAP_S, GAP_M, GAP_L, GAP_XL = 4, 8, 12, 16, 24
+
 
 class ThemeChoice(StrEnum):
     """What the user asked for."""

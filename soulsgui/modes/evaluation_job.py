@@ -64,7 +64,7 @@ def _evaluate(request: dict[str, Any], send: Send, watched: _Watched) -> dict[st
     def end_hanging(fault: ProcessFault) -> None:
         """End this process, whose main thread is in an environment that does not answer."""
         logger.error("it was at:\n%s", fault.details)
-        remedy = "Mend it, or give it more time: client.hang_seconds."
+        remedy = "Fix it, or give it more time: client.hang_seconds."
         send({"error": {"message": fault.message, "remedy": remedy}})
         kill_descendants()
         os._exit(1)

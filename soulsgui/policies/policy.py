@@ -205,7 +205,7 @@ def _torch_policy(spec: Mapping[str, Any], device: str) -> Policy:
     except (ImportError, OSError) as error:
         raise ClientRegistrationError(
             f"PyTorch is installed here, but can't be loaded: {error}",
-            "Install it anew on this computer: pip install --force-reinstall torch",
+            "Reinstall it on this computer: pip install --force-reinstall torch",
         ) from error
     return make_torch_policy(spec, device)
 

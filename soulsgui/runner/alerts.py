@@ -117,7 +117,7 @@ class Alerts:
         if not at_work or self._moved is None or self._moved[0] != place:
             self._moved = (place, now) if at_work else None
             if self._stuck and at_work:
-                events.add("info", f"Run {run.id} goes on", run_id=run.id)
+                events.add("info", f"Run {run.id} continues", run_id=run.id)
             self._stuck = False
             return
         minutes = self.settings.no_progress_minutes

@@ -465,8 +465,8 @@ class Runner(BaseRunner):
         """Report once whose environments fail again and again; many at once become one event."""
         failing = {one.id: one.error for one in clients if one.env_restarts >= _FAILS_AGAIN}
         if new := [client for client in failing if client not in self._failing]:
-            what = f"{self._called(new)} making the environment anew again and again: it fails."
-            remedy = f"Its traceback stands with the client, and in its log: soulsgui logs {new[0]}"
+            what = f"{self._called(new)} making the environment again and again: it fails."
+            remedy = f"Its traceback is shown with the client, and in its log: soulsgui logs {new[0]}"
             self._on_event("warning", what, failing[new[0]], remedy, TRAINER)
         self._failing = set(failing)
 
@@ -483,7 +483,7 @@ class Runner(BaseRunner):
         self.server_state.disk_full = full
         self._changed.set()
         if full:
-            remedy = "Free some space; training goes on by itself."
+            remedy = "Free some space; training continues by itself."
             what, run = "The disk is full: Redis refuses to write.", self._run_of(REDIS)
             self.events.add("error", what, "", remedy, REDIS, run, "disk_low")
         else:
@@ -496,8 +496,8 @@ class Runner(BaseRunner):
             return
         self._crowded = health.crowded
         if self._crowded:
-            remedy = "Find out who opens so many, and end it; training goes on by itself."
-            self._on_event("warning", "Redis lets nobody in.", health.detail, remedy, REDIS)
+            remedy = "Find out who opens so many, and end it; training continues by itself."
+            self._on_event("warning", "Redis accepts no connections.", health.detail, remedy, REDIS)
         else:
             self._on_event("info", "Redis lets others in again.", "", "", REDIS)
 
@@ -507,7 +507,7 @@ class Runner(BaseRunner):
         if state is not None and state.error != self._unreached:
             self._unreached = state.error
             if state.error:
-                remedy = "It is tried again every few seconds: mend the cause."
+                remedy = "It is tried again every few seconds: fix the cause."
                 self._on_event(
                     "warning", "The invited can't come in everywhere.", state.error, remedy, GATEWAY
                 )

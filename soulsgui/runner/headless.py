@@ -161,7 +161,7 @@ class _Headless:
             await runner.closing.wait()
 
     async def _all_over(self) -> None:
-        """Return when no run goes on, and none waits."""
+        """Return when no run is active, and none waits."""
         manager = self._runner.run_manager
         await manager.over.wait()
         while manager.session is not None or manager.queued():
@@ -297,7 +297,7 @@ class _StatusLine:
         if manager.record.id and manager.record.id == self._run_id:
             width = None if self._terminal is None else shutil.get_terminal_size().columns - 1
             return manager.record.state, run_line(manager.record.model_dump(), width)
-        return "idle", "no run goes on" if self._idle else ""
+        return "idle", "no run is active" if self._idle else ""
 
 
 def summary(record: RunRecord, library: Library) -> dict[str, Any]:

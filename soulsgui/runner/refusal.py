@@ -45,7 +45,7 @@ def unknown_command(name: str, typed: str = "") -> UsageError:
 
 def no_run() -> Refused:
     """Return the refusal of what needs a run."""
-    return Refused(ErrorCode.NOT_NOW, "No run goes on.", "Start one: soulsgui run start")
+    return Refused(ErrorCode.NOT_NOW, "No run is active.", "Start one: soulsgui run start")
 
 
 _CODES: list[tuple[type[SoulsGuiError], ErrorCode]] = [

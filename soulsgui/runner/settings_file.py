@@ -101,11 +101,17 @@ def _save(folders: Folders, params: ConfigSaveParams) -> dict[str, Any]:
 def presets() -> list[Preset]:
     """Return the shipped presets; a file begins with its title and a line that explains it, as comments."""
     found = []
+    measured = json.loads(shipped("configs", "preset_times.json").read_text(encoding="utf-8"))
     for name in preset_names():
         text = shipped("configs", "presets", f"{name}.yaml").read_text(encoding="utf-8")
         title, about = (line.removeprefix("# ") for line in text.splitlines()[:2])
-        values = _public(preset_layer(name).values)
-        found.append(Preset(name=name, title=title.rstrip("."), about=about, values=values))
+        preset = Preset(
+            name=name, title=title.rstrip("."), about=about, values=_public(preset_layer(name).values)
+        )
+        if name in measured["seconds"]:
+            took = {"seconds": measured["seconds"][name], "machine": measured["machine"]}
+            preset = preset.model_copy(update=took)
+        found.append(preset)
     return found
 
 

@@ -134,7 +134,7 @@ def explained(error: OSError) -> tuple[str, str]:
         return f"There is no room left on the disk{where}{free}.", f"Make room there, or {_ELSEWHERE}"
     if error.errno in _FORBIDDEN:
         what = f"{place} can't be used" if place else "A file can't be used"
-        return f"{what}: {error.strerror or 'not permitted'}.", f"Mend its rights, or {_ELSEWHERE}"
+        return f"{what}: {error.strerror or 'not permitted'}.", f"Fix its permissions, or {_ELSEWHERE}"
     if error.errno in _WRONG_KIND:
         # What was to be put in a place names that place last.
         wrong = error.filename2 if error.filename2 is not None else place

@@ -49,7 +49,7 @@ class UnsavedError(CheckpointError):
     """A checkpoint could not be saved; nothing that was there before is lost."""
 
     def __init__(self, target: Path, reason: str, disk_full: bool = False) -> None:
-        remedy = "Free some space there" if disk_full else "Mend that"
+        remedy = "Free some space there" if disk_full else "Fix that"
         super().__init__(
             f"The checkpoint {target} could not be saved: {reason}", f"{remedy}; older ones are kept."
         )
@@ -217,6 +217,6 @@ def newest_resumable(
     if damaged:
         raise CheckpointError(
             f"No checkpoint of {run.root} can be gone on from: {damaged[0].message}",
-            "Put a whole one back, or move the damaged ones away to begin anew.",
+            "Put a whole one back, or move the damaged ones away to begin again.",
         )
     return None

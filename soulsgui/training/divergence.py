@@ -62,7 +62,7 @@ class Diverged:
     def words(self, going_on_at: int, max_restores: int) -> str:
         """Say what happened and how it goes on."""
         return (
-            f"The training diverged at update {self.update:,}: {self.reason}. It goes on from update "
+            f"The training diverged at update {self.update:,}: {self.reason}. It continues from update "
             f"{going_on_at:,} (restore {self.times} of {max_restores})"
         )
 

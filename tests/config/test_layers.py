@@ -76,7 +76,7 @@ def test_sequences_of_r2d2_overlap_by_half() -> None:
         ("algorithm: td3\n", "should be sac, with sac.agent: td3."),
         ("network: {name: resnet}\n", "own as module:Class."),
         ("network: {name: 3}\n", "should be a word: put it in quotes."),
-        ("dqn: {n_step: null}\n", "a whole number, or left out for the shipped value (in steps)."),
+        ("dqn: {n_step: null}\n", "a whole number, or left out for the default (in steps)."),
         ("seed: true", "true or false"),
         ("ppo:\n  epochs: false", "true or false"),
         ("ppo:\n  gamma: true", "true or false"),

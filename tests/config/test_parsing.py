@@ -55,12 +55,12 @@ def test_another_folder_is_the_remedy_for_the_file_of_the_user_alone(
     path: Path, make: Callable[[Path], None]
 ) -> None:
     make(path)
-    assert told(path).count("Mend that, or choose another folder: --config-dir DIR.") == 1
+    assert told(path).count("Fix that, or choose another folder: --config-dir DIR.") == 1
     of_a_run = path.with_name("config.json")
     make(of_a_run)
     said = told(of_a_run)
     assert f"in {path.parent}" in said
-    assert "Mend that." in said
+    assert "Fix that." in said
     assert "--config-dir" not in said
 
 

@@ -61,6 +61,15 @@ def test_presets_are_valid_and_tell_steps_and_no_times(name: str) -> None:
     assert not re.search(r"\b(seconds?|minutes?|hours?)\b|\d s\b", comments)
 
 
+def test_what_was_measured_of_presets_is_of_those_there_are() -> None:
+    """How long they take stands apart from them, with the machine: another one takes another time."""
+    measured = json.loads(shipped("configs", "preset_times.json").read_text(encoding="utf-8"))
+    assert set(measured["seconds"]) <= set(preset_names())
+    took = {one.name: (one.seconds, one.machine) for one in settings_file.presets() if one.seconds}
+    assert took == {name: (seconds, measured["machine"]) for name, seconds in measured["seconds"].items()}
+    assert all(seconds > 0 for seconds, _ in took.values())
+
+
 def test_titles_of_presets_are_short_names() -> None:
     """A list of them stands in dialogs; what there is to say more is a line of its own."""
     presets = settings_file.presets()

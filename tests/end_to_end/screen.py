@@ -52,16 +52,13 @@ class Screen:
         rows = np.frombuffer(data[start : start + stride * height], np.uint8).reshape(height, stride)
         return rows.reshape(height, stride // 4, 4)[:, :width, 2::-1]
 
-    def count(self, colour: str) -> int:
-        """Return how many pixels have exactly this colour, `#rrggbb`."""
-        return int(self._mask(colour).sum())
-
     def button(self, colour: str, window: str = "") -> tuple[int, int] | None:
-        """Return the middle of the area that is filled with a colour: x, y; None while there is none.
+        """Return the middle of the area filled with a colour, `#rrggbb`: x, y; None while there is none.
 
         It is looked for in the window of this title; empty for the whole screen.
         """
-        mask = self._mask(colour)
+        wanted = np.array([int(colour[at : at + 2], 16) for at in (1, 3, 5)], np.uint8)
+        mask: NDArray[np.bool_] = (self.pixels() == wanted).all(axis=2)
         if window:
             outside = np.ones_like(mask)
             outside[self._place(window)] = False
@@ -88,11 +85,6 @@ class Screen:
         found = seen[-1]
         assert found is not None
         return found
-
-    def _mask(self, colour: str) -> NDArray[np.bool_]:
-        wanted = np.array([int(colour[at : at + 2], 16) for at in (1, 3, 5)], np.uint8)
-        mask: NDArray[np.bool_] = (self.pixels() == wanted).all(axis=2)
-        return mask
 
     def focus(self, title: str) -> None:
         """Give the keyboard to a window, as a window manager does when a dialog has closed."""

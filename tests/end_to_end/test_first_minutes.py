@@ -139,7 +139,7 @@ class Newcomer:
 
     async def watch(self, overview: OverviewPage) -> None:
         """Watch it play, which is offered of a run that goes on and of one that is solved; rest, and step."""
-        self.click(next(one for one in (overview.watch, overview.end.watch) if one.isVisible()))
+        self.click(next(one for one in (overview.watch, self._window.end.watch) if one.isVisible()))
         player: Player = await self.sees(lambda: self._window.findChild(Player), "the player")
         (pane,) = player.panes
 
@@ -184,14 +184,14 @@ class Newcomer:
         """Quit: of a run that goes on it is asked, and it may go on."""
         await self.press("Ctrl+Q")
         if (dialog := self._window.closer.dialog) is not None:
-            assert "A run is going on" in words_of(dialog)
+            assert "A run is active" in words_of(dialog)
             self.click(dialog.keep)
 
 
 # After the overview, in the order of their keys.
 PAGES: dict[type[Any], Callable[[Any, str], object]] = {
     ClientsPage: lambda page, _: page.roster.model.rowCount() == 2,
-    PlotsPage: lambda page, _: page.cells and all(cell.curves for cell in page.cells.values()),
+    PlotsPage: lambda page, _: page.grid.cells and all(cell.curves for cell in page.grid.cells.values()),
     RunsPage: lambda page, run: page.chosen is not None and page.chosen.id == run,
     ConfigPage: lambda page, _: page.views.filled,
     LogsPage: lambda page, _: "trainer" in page.pane.text,

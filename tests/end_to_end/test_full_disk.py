@@ -45,7 +45,7 @@ def test_a_run_on_a_full_disk_pauses_goes_on_and_does_not_end_as_saved(tmp_path:
         assert _trainer(server).detail.startswith("not saved since ")
         told = server.api.command("history.events")["events"][-1]
         assert (told["level"], "is not saved since" in told["what"]) == ("error", True)
-        assert told["remedy"] == "Free some space; training goes on by itself."
+        assert told["remedy"] == "Free some space; training continues by itself."
 
         with pytest.raises(CommandFailedError, match="no space left on"):
             server.api.command("checkpoint.save")

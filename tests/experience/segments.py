@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from soulsgui.experience.segments import Segments, flags_of
+from soulsgui.experience.segments import TERMINATED, TRUNCATED, Segments
 
 
 def segments_of(
@@ -34,5 +34,6 @@ def segments_of(
         "reward": np.zeros(steps, np.float32),
         "log_prob": np.zeros(steps, np.float32),
     }
-    flags = np.zeros(count, np.uint8) + flags_of(np.asarray(terminated), np.asarray(truncated))
+    ended, cut = (np.asarray(one, np.uint8) for one in (terminated, truncated))
+    flags = np.zeros(count, np.uint8) + ended * np.uint8(TERMINATED) + cut * np.uint8(TRUNCATED)
     return Segments(**(ids | of_steps | {"length": sizes, "obs": obs, "flags": flags} | columns))

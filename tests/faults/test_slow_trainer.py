@@ -155,7 +155,7 @@ def test_a_trainer_whose_newest_checkpoint_is_damaged_goes_on_from_the_one_befor
     report.injected("SIGKILL of the trainer, and a flipped bit in its newest checkpoint")
     wait_for(lambda: server.status().run.attempt == before.attempt + 1, "the next attempt")
     wait_for(lambda: server.status().run.updates > before.updates, "more updates than before")
-    words = "The run goes on from another checkpoint"
+    words = "The run continues from another checkpoint"
     wait_for(lambda: any(words in what and str(run.checkpoint) in what for what in _events(server)), words)
     assert server.status().run.state == "running"
     notes = [note.read_text() for note in run.manual_saves.glob(f"*/{NOTE}")]

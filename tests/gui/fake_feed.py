@@ -106,8 +106,18 @@ class FakeFeed(Feed):
         self.asked.emit(call.command)
         answer = self.answers.get(call.command)
         if answer is not None:
-            QTimer.singleShot(0, call, lambda: _give(call, answer, params))
+            QTimer.singleShot(0, call, lambda: self._give(call, answer, params))
         return call
+
+    def _give(self, call: Call, answer: Answer, params: dict[str, Any]) -> None:
+        result = answer(params) if callable(answer) else answer
+        if not COMMANDS[call.command].reads:
+            done = AuditEntry(number=1, time=0.0, command=call.command, outcome="done")
+            self.audit_arrived.emit(done)
+        if isinstance(result, ApiError):
+            call.refuse(result)
+        else:
+            call.answer(result.model_dump(mode="json") if isinstance(result, Message) else result)
 
     def sent_of(self, command: str) -> list[Sent]:
         """What was sent under one name, oldest first."""
@@ -166,14 +176,6 @@ class FakeFeed(Feed):
 
     def change_job(self, job: Job) -> None:
         self._take_job(job)
-
-
-def _give(call: Call, answer: Answer, params: dict[str, Any]) -> None:
-    result = answer(params) if callable(answer) else answer
-    if isinstance(result, ApiError):
-        call.refuse(result)
-    else:
-        call.answer(result.model_dump(mode="json") if isinstance(result, Message) else result)
 
 
 @dataclass(frozen=True)

@@ -35,5 +35,5 @@ def test_a_room_knows_only_those_before_it_and_one_that_pages_share_no_window(ro
 
 
 def test_what_a_page_may_ask_of_the_window_knows_no_connection() -> None:
-    words = "import sys, soulsgui.gui.shell; sys.exit('soulsgui.gui.shell.connection' in sys.modules)"
+    words = "import sys, soulsgui.gui.shell; sys.exit('soulsgui.gui.shell.connector' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", words], timeout=LIMIT_S).returncode == 0

@@ -8,6 +8,7 @@ from PySide6.QtGui import QPalette
 from PySide6.QtWidgets import QApplication, QLabel, QPushButton, QVBoxLayout, QWidget
 from pytestqt.qtbot import QtBot
 
+import soulsgui.gui
 from soulsgui.config.paths import shipped
 from soulsgui.gui.colours import DARK, LIGHT, Colours, Tone, blend
 from soulsgui.gui.icons import colours_of, dress, icon, make_primary, pixmap
@@ -35,6 +36,15 @@ def test_blending_moves_between_the_two_colours() -> None:
     assert blend("#ff0000", "#0000ff", 0.0) == "#0000ff"
     assert blend("#ff0000", "#0000ff", 1.0) == "#ff0000"
     assert blend("#ffffff", "#000000", 0.5) == "#808080"
+
+
+def test_gaps_and_margins_are_those_of_the_scale() -> None:
+    by_hand = re.compile(
+        r"(?:gap_px=|[sS]pacing\(|FlowLayout\()[1-9]|(?:argins = |margins=|ContentsMargins)\([^()]*[1-9].*"
+    )
+    files = Path(soulsgui.gui.__file__).parent.rglob("*.py")
+    found = {file.name: by_hand.findall(file.read_text(encoding="utf-8")) for file in files}
+    assert {name: lines for name, lines in found.items() if lines} == {}
 
 
 @SETS

@@ -367,7 +367,7 @@ async def test_what_nodes_and_clients_say_is_told_once_and_shown(runner: Runner)
         ("info", "The run waits no longer."),
     ]
 
-    words = "The training diverged at update 3: loss is nan. It goes on from update 2 (restore 1 of 3)"
+    words = "The training diverged at update 3: loss is nan. It continues from update 2 (restore 1 of 3)"
     say(run, diverged=words, learner_waits=0.38, clients_wait=0.0)
     await until(lambda: ("error", words) in told())
     await until(lambda: service(runner, "trainer").detail == "waits for samples 38 %")
@@ -389,7 +389,7 @@ async def test_what_nodes_and_clients_say_is_told_once_and_shown(runner: Runner)
     failing = [ClientStatus(id=one, name=one, env_restarts=often) for one, often in counts.items()]
     for _ in range(2):
         runner._tell_of_failing(failing)
-    assert told(before) == [("warning", "a is making the environment anew again and again: it fails.")]
+    assert told(before) == [("warning", "a is making the environment again and again: it fails.")]
 
     asked: list[str] = []
     ask = runner.bus.ask
@@ -418,7 +418,7 @@ async def test_a_paused_run_rests_until_it_is_told_to_go_on(runner: Runner) -> N
     assert await call(runner, "run.continue") == {"done": True}
     await until(lambda: run_is(runner, "running") and runner.status().run.env_steps_per_s == 100)
     told = [event.what.partition(run.run_id)[2] for event in runner.events.since(0)]
-    assert [words for words in told if "pause" in words] == [" was paused", " goes on after a pause"]
+    assert [words for words in told if "pause" in words] == [" was paused", " continues after a pause"]
     await call(runner, "run.pause")
     await call(runner, "run.stop")
     assert not runner.status().run.wished_pause
@@ -482,7 +482,7 @@ async def test_jobs_are_listed_and_a_checkpoint_is_pinned_thrown_away_and_put_ba
     assert (await call(runner, "checkpoint.restore", path=saved["id"]))["checkpoint"]["valid"]
     await call(runner, "checkpoint.trash", path=saved["id"])
     assert (await call(runner, "checkpoint.purge"))["freed_bytes"] >= saved["size_bytes"]
-    with pytest.raises(Refused, match="goes on"):
+    with pytest.raises(Refused, match="is active"):
         await call(runner, "runs.trash", run=run.run_id)
     await call(runner, "run.stop")
     shown = await call(runner, "runs.show")
@@ -621,7 +621,7 @@ async def test_full_disk_makes_the_run_wait_and_an_end_that_can_not_be_written_d
     assert runner.supervisor.context.server_up
     told = [event for event in runner.events.newest(9) if event.service == "redis"]
     assert [event.level for event in told] == ["error", "info"]
-    assert told[0].remedy == "Free some space; training goes on by itself."
+    assert told[0].remedy == "Free some space; training continues by itself."
 
     def broken(*_: object) -> None:
         raise ValueError("can't be encoded")
@@ -715,7 +715,7 @@ async def test_a_run_ends_at_its_steps_by_telemetrys_verdict_or_as_its_trainer_w
     assert run.checkpoint.is_dir(), "saved, as at every stop"
     last = runner.events.newest(1)[0]
     assert (last.level, last.what, last.cause) == ("warning", f"Run {run.run_id} was stopped", reason)
-    # Clients that live on elsewhere are told that no run goes on.
+    # Clients that live on elsewhere are told that no run is active.
     assert not await runner.bus.call(lambda connection: connection.exists(runner.bus.keys.config))
 
 

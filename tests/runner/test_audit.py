@@ -40,10 +40,10 @@ def test_a_command_stands_in_it_from_its_beginning_and_then_with_its_outcome(
     assert (first.words(), first.params, first.time) == ("not finished", 'client="a"', 100.0)
     audit.end(first)
     second = audit.begin("run.pause", Empty(), "curl/8", "127.0.0.1:6")
-    audit.end(second, ApiError(code=ErrorCode.NOT_NOW, message="No run goes on."))
+    audit.end(second, ApiError(code=ErrorCode.NOT_NOW, message="No run is active."))
     audit.begin("server.shutdown", ShutdownParams(), "", "127.0.0.1:7")
     assert [(one.number, one.words()) for one in told] == [
-        (1, "not finished"), (1, "done"), (2, "not finished"), (2, "No run goes on."), (3, "not finished"),
+        (1, "not finished"), (1, "done"), (2, "not finished"), (2, "No run is active."), (3, "not finished"),
     ]  # fmt: skip
     kept = read_journal(tmp_path / AUDIT_FILE, AuditEntry)
     assert kept == audit.since(0, 500) == [told[1], told[3], told[4]]

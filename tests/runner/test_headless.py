@@ -324,7 +324,7 @@ def test_a_terminal_that_is_held_does_not_hold_the_runner(serving: Serving) -> N
     runner = serving.start("--idle", stderr=inner)
     os.close(inner)
     api = serving.api(runner)
-    until_now(lambda: b"no run goes on" in os.read(screen, 4096))
+    until_now(lambda: b"no run is active" in os.read(screen, 4096))
     os.write(screen, b"\x13")  # Ctrl+S
     run = api.command("run.start")["run_id"]
     until_now(lambda: api.status()["run"]["seconds"] > 2.0)

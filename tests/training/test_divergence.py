@@ -81,7 +81,7 @@ def test_what_exploded_is_not_published_and_the_last_checkpoint_goes_on(
     with run_node(settings, resume=True) as again:
         state = again.wait_for(lambda now: now.diverged, "it says so")
         assert state.diverged == (
-            f"The training diverged at update 3: {said}. It goes on from update 2 (restore 1 of 1)"
+            f"The training diverged at update 3: {said}. It continues from update 2 (restore 1 of 1)"
         )
         last = play(join(again), rounds=2)
         state = again.wait_for(lambda now: not now.diverged, "the place is passed")

@@ -23,6 +23,7 @@ from soulsgui.gui.icons import make_primary
 from soulsgui.gui.models.connection import ConnectionState, why_not
 from soulsgui.gui.states import Look
 from soulsgui.gui.text import plural
+from soulsgui.gui.theme import GAP_L, GAP_XL, GAP_XS
 from soulsgui.gui.widgets.agree import AgreeDialog
 from soulsgui.gui.widgets.boxes import NO_MARGINS, column, row
 from soulsgui.gui.widgets.command_button import CommandButton, Stage, Words
@@ -36,9 +37,8 @@ from soulsgui.wire.messages.server_config import Execution
 _MOST_PLACES = 3
 
 _SENT = (
-    "What the environment shows and what was done in it; this computer's name, the versions of what runs "
-    "here, and warnings and errors of that. No files, and nothing else of this computer. On its way it is "
-    "encrypted."
+    "What the environment shows and what is done in it; this computer's name, and the versions, warnings and "
+    "errors of what runs here. No files, and nothing else of this computer. All of it is encrypted."
 )
 
 
@@ -148,7 +148,7 @@ class _ConsentRow(QWidget):
         self.words = wrapped("", self, selectable=True)
         self.state = StateLabel(self, wraps=True)
         self.words.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
-        column(self.words, self.state, on=self, margins=NO_MARGINS, gap_px=3)
+        column(self.words, self.state, on=self, margins=NO_MARGINS, gap_px=GAP_XS)
 
     def show_line(self, line: ConsentLine) -> None:
         """Show what there is to say."""
@@ -190,9 +190,9 @@ class ConsentPanel(QWidget):
         card = QFrame(self)
         card.setProperty("part", "card")
         self._grid = QGridLayout(card)
-        self._grid.setContentsMargins(20, 16, 20, 16)
-        self._grid.setHorizontalSpacing(20)
-        self._grid.setVerticalSpacing(14)
+        self._grid.setContentsMargins(GAP_XL, GAP_L, GAP_XL, GAP_L)
+        self._grid.setHorizontalSpacing(GAP_XL)
+        self._grid.setVerticalSpacing(GAP_L)
         self._grid.setColumnStretch(1, 1)
         words = Words("Help &train", "Joining …", "Joined")
         self.accept = CommandButton(words, "check", self._send, self)
@@ -208,7 +208,9 @@ class ConsentPanel(QWidget):
         foot = row(self.accept, self.decline, None)
         area = MiddleColumn(_WIDEST_CHARACTERS, self)
         area.setAccessibleName("Invitation")
-        area.fill(self.title, card, self.always, foot, None, margins=(16, 20, 16, 16), gap_px=16)
+        area.fill(
+            self.title, card, self.always, foot, None, margins=(GAP_L, GAP_XL, GAP_L, GAP_L), gap_px=GAP_L
+        )
         self.setFocusProxy(area)
         column(area, on=self, margins=NO_MARGINS)
 

@@ -10,10 +10,10 @@ from PySide6.QtGui import QHideEvent, QShowEvent
 from PySide6.QtWidgets import QPushButton, QSizePolicy, QStackedWidget, QWidget
 
 from soulsgui.gui.client_mode.consent import ConsentPanel, agree_dialog
+from soulsgui.gui.client_mode.owner_rules import RulesRow
 from soulsgui.gui.client_mode.parts import ChecksRow, GivenRow, HelpSwitch, MiddleColumn, PauseRow, StateHead
-from soulsgui.gui.client_mode.rules import RulesRow
 from soulsgui.gui.client_mode.runner import START_TIMEOUT_S, ClientSide
-from soulsgui.gui.client_mode.servers import ServerLine, ServersRow
+from soulsgui.gui.client_mode.saved_servers import ServerLine, ServersRow
 from soulsgui.gui.client_mode.state import client_words, lack_words, run_has_ended
 from soulsgui.gui.feed import Call, Feed
 from soulsgui.gui.icons import dress
@@ -22,6 +22,7 @@ from soulsgui.gui.plotting.rows import RETURN
 from soulsgui.gui.plotting.view import CurvesView
 from soulsgui.gui.shell import INVITATION, notify_problem
 from soulsgui.gui.shell.update import UpdateDialog, installation, update_steps
+from soulsgui.gui.theme import GAP_L, GAP_M, GAP_S
 from soulsgui.gui.throttle import Throttle
 from soulsgui.gui.widgets.agree import AgreeDialog
 from soulsgui.gui.widgets.boxes import NO_MARGINS, column, row
@@ -61,7 +62,7 @@ class OwnCurve(QWidget):
         _take_what_is_left(self.view)
         self.curve = self.view.add_curve()
         self.view.smooth_with(_SMOOTHING)
-        column(Heading(_CURVE, 0, self), (self.view, 1), on=self, margins=NO_MARGINS, gap_px=6)
+        column(Heading(_CURVE, 0, self), (self.view, 1), on=self, margins=NO_MARGINS, gap_px=GAP_S)
         self.view.replaced.connect(self._show_series)
         self.view.loaded.connect(self._show_empty_text)
         self.view.host.when_ready(self._plot_ready)
@@ -111,7 +112,9 @@ class LogSection(QWidget):
         self._narrow_soon = QTimer(self, singleShot=True, interval=_NARROW_MS)
         self._narrow_soon.timeout.connect(self.renew)
         self.pane.narrowed.connect(self._narrow_soon.start)
-        column((self.button, Qt.AlignmentFlag.AlignLeft), self.pane, on=self, margins=NO_MARGINS, gap_px=6)
+        column(
+            (self.button, Qt.AlignmentFlag.AlignLeft), self.pane, on=self, margins=NO_MARGINS, gap_px=GAP_S
+        )
         self._reader = LogReader(feed, self, of_run=False)
         self._reader.newest.connect(self._take)
         self._reader.live.connect(self._add)
@@ -133,7 +136,7 @@ class LogSection(QWidget):
             self.opened.emit()
 
     def _take(self, lines: list[LogLine]) -> None:
-        none = "No line that is kept of the log fits." if self.pane.narrow else "Nothing was written yet."
+        none = "No line kept of the log matches." if self.pane.narrow else "Nothing was written yet."
         self.pane.show_empty_text(none)
         self.pane.replace(lines)
 
@@ -181,9 +184,9 @@ class ClientPage(QWidget):
         self.log = LogSection(self._feed, self)
         self._area = MiddleColumn(_WIDEST_CHARACTERS, self)
         self._area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-        controls = row(self.switch, (self.pausing, 1), gap_px=8)
+        controls = row(self.switch, (self.pausing, 1), gap_px=GAP_S)
         upper = self.state, controls, self.servers, self.rules, self.checks, self.given
-        self._area.fill(*upper, (self.curve, 1), self.log, margins=(16, 14, 16, 12), gap_px=12)
+        self._area.fill(*upper, (self.curve, 1), self.log, margins=(GAP_L, GAP_L, GAP_L, GAP_M), gap_px=GAP_M)
         self.consent = ConsentPanel(self._side, self)
         self._stack = QStackedWidget(self)
         self._stack.addWidget(self._area)

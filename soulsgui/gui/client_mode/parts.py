@@ -21,6 +21,7 @@ from soulsgui.gui import text
 from soulsgui.gui.client_mode.state import ClientWords, checks, pause_refusals
 from soulsgui.gui.feed import Call, Feed
 from soulsgui.gui.icons import colours_of, dress, make_primary
+from soulsgui.gui.theme import GAP_L, GAP_M, GAP_S, GAP_XL, GAP_XS
 from soulsgui.gui.widgets.boxes import NO_MARGINS, Margins, Part, column, flow, row
 from soulsgui.gui.widgets.command_button import CommandButton, Words, give_menu
 from soulsgui.gui.widgets.labels import (
@@ -172,10 +173,10 @@ class StateHead(QFrame):
         make_primary(self.question_button)
         self.question_button.clicked.connect(self.question_wanted)
         self.question_button.hide()
-        words = column(self._title, self._detail, server, gap_px=2)
+        words = column(self._title, self._detail, server, gap_px=GAP_XS)
         top = Qt.AlignmentFlag.AlignTop
         parts = (self._mark, top), (words, 1), (self.update_button, top), (self.question_button, top)
-        row(*parts, on=self, margins=(16, 12, 16, 12), gap_px=14)
+        row(*parts, on=self, margins=(GAP_L, GAP_M, GAP_L, GAP_M), gap_px=GAP_L)
 
     def show_words(self, words: ClientWords) -> None:
         """Say how this computer stands."""
@@ -257,7 +258,7 @@ class ChecksRow(QWidget):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.labels = {check.name: StateLabel(self) for check in checks(None)}
-        flow(*self.labels.values(), gap_px=20, on=self).setContentsMargins(4, 0, 4, 0)
+        flow(*self.labels.values(), gap_px=GAP_XL, on=self).setContentsMargins(GAP_XS, 0, GAP_XS, 0)
         self.show_client(None)
 
     def show_client(self, client: ClientStatus | None) -> None:
@@ -286,7 +287,7 @@ class GivenRow(QFrame):
         self.setProperty("part", "card")
         self.values: dict[str, QLabel] = {}
         grid = QGridLayout(self)
-        grid.setContentsMargins(16, 10, 16, 10)
+        grid.setContentsMargins(GAP_L, GAP_M, GAP_L, GAP_M)
         grid.setVerticalSpacing(0)
         for place, (name, caption, tip) in enumerate(_GIVEN):
             self.values[name] = value = Heading("", 1, self)
@@ -313,7 +314,6 @@ class GivenRow(QFrame):
             self.values[name].setText(words)
 
 
-_GAP_PX = 8
 _HALF_AN_HOUR_S = 1800.0
 _AN_HOUR_S = 3600.0
 
@@ -345,7 +345,7 @@ class PauseRow(QWidget):
         give_menu(self.for_a_time, menu)
         self.resume = CommandButton(on, "play", self._resume, self)
         buttons = self.now, self.later, self.for_a_time, self.resume
-        flow(*buttons, gap_px=_GAP_PX, on=self)
+        flow(*buttons, gap_px=GAP_S, on=self)
         for button in buttons:
             button.problem.connect(self.problem)
 

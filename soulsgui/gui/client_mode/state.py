@@ -67,7 +67,7 @@ def _without_runner(connection: Connection, now: float, on_wanted: bool) -> Clie
     if connection.off:
         return ClientWords(Look("state-idle", Tone.IDLE, "Not joined"), _how_to_join(None))
     if state is ConnectionState.RUNNER_GONE:
-        detail = "What watched over the client ended unexpectedly; the client has stopped by itself."
+        detail = "The process that supervises the client ended unexpectedly; the client has stopped."
         return ClientWords(Look("state-warning", Tone.WARNING, "Not joined"), detail)
     if connection.coming:
         detail = connection.phase or connection.detail
@@ -106,7 +106,7 @@ def _with_service(
             "when that is over" if client.held_until is None else f"at {text.until(client.held_until, now)}"
         )
         look = Look("state-paused", Tone.PAUSED, _HELD[client.held])
-        return look, f"It plays on by itself {over}."
+        return look, f"It continues by itself {over}."
     if where is Situation.RETRYING:
         seconds = text.about(service.restart_in_s or 0.0)
         look = Look("state-retry", Tone.WARNING, f"Trying again in {seconds}")
@@ -146,7 +146,7 @@ def _playing(where: Situation, client: ClientStatus, server: ServerStatus, now: 
         return Look("state-good", Tone.GOOD, f"Playing, episode {number}"), client.env_id
     if where is Situation.BETWEEN_ROUNDS:
         look = Look("state-waiting", Tone.BUSY, "Waiting for the server")
-        return look, "No round goes on at present."
+        return look, "No round is under way at present."
     if where is Situation.WITHOUT_RUN:
         look = Look("state-waiting", Tone.BUSY, "Waiting for a run")
         return look, "It plays as soon as one is started on the server."
@@ -204,7 +204,7 @@ _CHECKS: dict[str, dict[bool | None, str]] = {
     "network": {
         None: "Network not compared yet",
         True: "Network agrees",
-        False: "Network gives other numbers",
+        False: "Network gives different results",
     },
 }
 

@@ -6,10 +6,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from PySide6.QtCore import Qt, Signal
+from PySide6.QtCore import Signal
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import (
-    QFileDialog,
     QFormLayout,
     QFrame,
     QHBoxLayout,
@@ -25,9 +24,10 @@ from soulsgui.gui.feed import Call, Feed, Fetch
 from soulsgui.gui.icons import dress, make_primary
 from soulsgui.gui.models.connection import why_not
 from soulsgui.gui.states import reach_look
+from soulsgui.gui.theme import GAP_M
 from soulsgui.gui.widgets.boxes import NO_MARGINS, column, row
 from soulsgui.gui.widgets.command_button import CommandButton, Words
-from soulsgui.gui.widgets.dialog import FittingDialog, FittingFileDialog
+from soulsgui.gui.widgets.dialog import FittingDialog, ask_where_to_save
 from soulsgui.gui.widgets.labels import Heading, Remark, StateLabel, muted, wrapped
 from soulsgui.system import in_words
 from soulsgui.wire.control import ApiError, InvitationInfo, InvitationList, NewInvitation
@@ -97,7 +97,7 @@ class LanSwitch(QFrame):
         self.allow.setAutoDefault(False)
         self.allow.finished.connect(lambda _: self.allowed.emit())
         self.allow.problem.connect(self._failed)
-        column(about, self.wrong, row(self.allow, None), on=self, margins=(12, 10, 12, 10))
+        column(about, self.wrong, row(self.allow, None), on=self, margins=(GAP_M, GAP_M, GAP_M, GAP_M))
         self.hide()
         feed.connection_changed.connect(self._show)
         self._show()
@@ -130,10 +130,7 @@ class InviteDialog(FittingDialog):
     section = "Clients"
 
     def __init__(self, feed: Feed, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self.setObjectName("inviteDialog")
-        self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        self.setWindowTitle("Invite a computer")
+        super().__init__("inviteDialog", "Invite a computer", parent)
         self._feed = feed
         self._listed: InvitationList | None = None
         self._made: NewInvitation | None = None
@@ -156,16 +153,15 @@ class InviteDialog(FittingDialog):
         self.name.setObjectName("inviteName")
         self.name.textEdited.connect(self._name_typed)
         form = QFormLayout()
-        form.setVerticalSpacing(10)
+        form.setVerticalSpacing(GAP_M)
         form.addRow("&Name of the computer", self.name)
         self.reach = StateLabel(page, wraps=True)
         self.hint = muted(wrapped("", page))
         # After the name: the keyboard is not to begin at its button.
         self.lan = LanSwitch(self._feed, page)
         self.lan.allowed.connect(lambda: self._fetch.request())
-        self.wrong = Remark(page)
         self._first = Words("&Invite", "Inviting …", "Invited")
-        self._again = Words("&Invite anew", "Inviting …", "Invited")
+        self._again = Words("&Invite again", "Inviting …", "Invited")
         self.invite = CommandButton(self._first, "add", self._send, page)
         self.invite.setObjectName("inviteCreate")
         make_primary(self.invite)
@@ -174,7 +170,7 @@ class InviteDialog(FittingDialog):
         self.invite.problem.connect(self._failed)
         foot = row(None, self.invite, _button("&Cancel", self.reject, page))
         parts = (form, self.hint, self.reach, self.lan, self.wrong, None, foot)
-        column(*parts, on=page, margins=NO_MARGINS, gap_px=12)
+        column(*parts, on=page, margins=NO_MARGINS, gap_px=GAP_M)
         return page
 
     def _make_result(self) -> QWidget:
@@ -193,9 +189,9 @@ class InviteDialog(FittingDialog):
         self.copy = _button("&Copy link", self._copy, card, "copy")
         make_primary(self.copy)
         self.save = _button("&Save file…", self._ask_for_path, card, "save")
-        row((self.link, 1), self.copy, self.save, on=card, margins=(12, 10, 12, 10))
+        row((self.link, 1), self.copy, self.save, on=card, margins=(GAP_M, GAP_M, GAP_M, GAP_M))
         parts = (self._title, self.told, card, self.said, self.not_done, None, self._make_foot(page))
-        column(*parts, on=page, margins=NO_MARGINS, gap_px=12)
+        column(*parts, on=page, margins=NO_MARGINS, gap_px=GAP_M)
         return page
 
     def _make_foot(self, page: QWidget) -> QHBoxLayout:
@@ -245,7 +241,7 @@ class InviteDialog(FittingDialog):
         return self._feed.call(f"clients.invite.{command}", {"client": name})
 
     def _failed(self, error: ApiError) -> None:
-        self.wrong.setText(error.words())
+        self.show_problem(error)
         self._fetch.request()
 
     def _created(self, result: dict[str, Any]) -> None:
@@ -253,7 +249,7 @@ class InviteDialog(FittingDialog):
         self._title.setText(f"{made.client} is invited")
         told = (
             "Give the link or the file to that computer and nobody else: whoever has one plays as "
-            f"{made.client}. It is told this once; later you can only invite anew.\n"
+            f"{made.client}. It is shown this once; later you can only invite again.\n"
             "Without SoulsGUI there yet: unpack it, and in its folder type "
             f"python3 packaging/bootstrap.py client {invitation_file_name(made.client)}"
         )
@@ -281,13 +277,8 @@ class InviteDialog(FittingDialog):
     def _ask_for_path(self) -> None:
         if self._made is None:
             return
-        dialog = FittingFileDialog(
-            "Save the invitation", self.save_to, self, QFileDialog.AcceptMode.AcceptSave
-        )
-        dialog.setDefaultSuffix(SUFFIX.removeprefix("."))
-        dialog.setNameFilter(f"Invitations (*{SUFFIX})")
-        dialog.selectFile(invitation_file_name(self._made.client))
-        dialog.open()
+        name = invitation_file_name(self._made.client)
+        ask_where_to_save("Save the invitation", name, f"Invitations (*{SUFFIX})", self.save_to, self)
 
     def save_to(self, path: str) -> None:
         """Write the invitation into a file that only its owner can read."""

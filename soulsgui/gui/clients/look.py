@@ -3,14 +3,12 @@
 import base64
 from typing import Any
 
-from PySide6.QtCore import Qt, QTimer
+from PySide6.QtCore import QTimer
 from PySide6.QtGui import QImage
 from PySide6.QtWidgets import QStackedWidget, QWidget
 
-from soulsgui.gui import text
 from soulsgui.gui.feed import Feed, Fetch
 from soulsgui.gui.watching.picture import PictureView
-from soulsgui.gui.widgets.boxes import column
 from soulsgui.gui.widgets.dialog import FittingDialog
 from soulsgui.gui.widgets.empty_state import EmptyState
 from soulsgui.gui.widgets.labels import muted, wrapped
@@ -38,17 +36,14 @@ class LookDialog(FittingDialog):
     """Shows two pictures a second; the main window can be used meanwhile."""
 
     def __init__(self, feed: Feed, client: ClientStatus, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self.setObjectName("lookDialog")
-        self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        self.setWindowTitle(text.plain(f"What {client.name} plays"))
+        super().__init__("lookDialog", f"What {client.name} plays", parent)
         self.picture = PictureView(self)
         self.empty = EmptyState("watch", "Waiting for a picture", "", "", "", self)
         self.stack = QStackedWidget(self)
         self.stack.addWidget(self.empty)
         self.stack.addWidget(self.picture)
         self.words = muted(wrapped(_HINT, self))
-        column((self.stack, 1), self.words, self.foot(), on=self, gap_px=10)
+        self.arrange((self.stack, 1), self.words, foot=self.foot())
         self.resize(*_SIZE)
         ask = {"client": client.id}
         self._fetch = Fetch(self, lambda: feed.ask("clients.look", ask), came=self._take, failed=self._failed)

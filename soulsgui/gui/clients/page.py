@@ -1,6 +1,7 @@
 """The page of the clients: everyone in the roster, what each does, and what can be done with it."""
 
 import time
+from functools import partial
 from typing import Any
 
 from PySide6.QtCore import Qt, QTimer
@@ -21,20 +22,21 @@ from soulsgui.gui.clients.look import LookDialog
 from soulsgui.gui.clients.model import state_words
 from soulsgui.gui.clients.section import ClientsSection
 from soulsgui.gui.feed import Call, Feed, Fetch
-from soulsgui.gui.geometry import Memory
 from soulsgui.gui.icons import dress
 from soulsgui.gui.models.connection import why_not
 from soulsgui.gui.models.rules import ROSTER_ACTIONS, why_no_log, why_no_look
 from soulsgui.gui.shell import Shell, notify_problem
 from soulsgui.gui.shell.pages import CLIENTS
-from soulsgui.gui.widgets.boxes import column
+from soulsgui.gui.theme import GAP_L, GAP_M, GAP_S, GAP_XS
+from soulsgui.gui.widgets.boxes import PAGE_MARGINS, column
 from soulsgui.gui.widgets.command_button import Words
 from soulsgui.gui.widgets.dialog import FittingDialog, FormDialog
 from soulsgui.gui.widgets.empty_state import EmptyState
 from soulsgui.gui.widgets.fitting_button import FittingButton
-from soulsgui.gui.widgets.labels import Label, Remark, muted, set_property, set_tip, wrapped
+from soulsgui.gui.widgets.geometry import Memory
+from soulsgui.gui.widgets.labels import Label, muted, set_property, set_tip, wrapped
 from soulsgui.gui.widgets.log_pane import LogPane
-from soulsgui.wire.control import ApiError, ClientLog, ClientStatus, Status
+from soulsgui.wire.control import ClientLog, ClientStatus, Status
 
 _CHARACTERS = 150
 _LINES = 26
@@ -48,33 +50,26 @@ class ClientLogDialog(FittingDialog):
     """The last warnings and errors of a client on another computer."""
 
     def __init__(self, feed: Feed, client: ClientStatus, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self.setObjectName("clientLogDialog")
-        self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        self.setWindowTitle(text.plain(f"Log of {client.name}"))
+        super().__init__("clientLogDialog", f"Log of {client.name}", parent)
         self._client = client
-        told = f"Warnings and errors that {client.name} has told; the whole log is on its own computer."
+        told = f"Warnings and errors that {client.name} has reported; the whole log is on its own computer."
         self.pane = LogPane(self)
         self.pane.show_empty_text("Asking the server …")
-        self.wrong = Remark(self)
         self.renew = QPushButton("&Ask again", self)
         dress(self.renew, "restart")
-        hint = muted(wrapped(told, self))
-        column(hint, (self.pane, 1), self.wrong, self.foot(self.renew), on=self, gap_px=10)
+        self.arrange(muted(wrapped(told, self)), (self.pane, 1), foot=self.foot(self.renew))
         metrics = self.fontMetrics()
         self.resize(metrics.averageCharWidth() * _CHARACTERS, metrics.lineSpacing() * _LINES)
         question = {"client": client.id, "n": _ASKED}
-        fetch = Fetch(self, lambda: feed.ask("clients.log", question), came=self._take, failed=self._failed)
+        ask = partial(feed.ask, "clients.log", question)
+        fetch = Fetch(self, ask, came=self._take, failed=self.show_problem)
         self.renew.clicked.connect(fetch.request)
         fetch.request()
 
     def _take(self, result: dict[str, Any]) -> None:
         self.wrong.hide()
-        self.pane.show_empty_text(f"{self._client.name} has told of no trouble.")
+        self.pane.show_empty_text(f"{self._client.name} has reported no problems.")
         self.pane.replace(ClientLog.model_validate(result).lines, with_service=False)
-
-    def _failed(self, error: ApiError) -> None:
-        self.wrong.setText(error.words())
 
 
 class RenameDialog(FormDialog):
@@ -93,96 +88,12 @@ class RenameDialog(FormDialog):
         form = QFormLayout()
         form.addRow("&Name", self.name)
         hint = f"Its id stays {client.id}: logs and invitations name that. Left empty, it is called so again."
-        self.arrange(form, self.save, _NAME_CHARACTERS, hint)
+        foot = self.foot(main=[self.save], leave="&Cancel")
+        self.arrange(form, muted(wrapped(hint, self)), foot=foot, characters=_NAME_CHARACTERS)
 
     def _send(self) -> Call:
         self.wrong.hide()
         return self._feed.call("clients.rename", {"client": self._client, "name": self.name.text().strip()})
-
-
-class RosterSection(ClientsSection):
-    """The table of the clients with everything that can be done with them."""
-
-    def __init__(self, feed: Feed, shell: Shell, parent: QWidget | None = None) -> None:
-        self._shell = shell
-        super().__init__(feed, parent, "clients", ROSTER_ACTIONS)
-
-    def make_empty(self) -> QWidget:
-        """Return what offers to invite somebody."""
-        self._no_one = EmptyState("page-clients", "", "", "Invite…", "add", self)
-        self._no_one.acted.connect(self._shell.open_invite)
-        return self._no_one
-
-    def rows(self) -> list[list[QWidget]]:
-        """Return the buttons in a line of their own."""
-        self.invite = QPushButton("&Invite…", self)
-        self.invite.setObjectName("invite")
-        dress(self.invite, "add")
-        self.invite.clicked.connect(self._shell.open_invite)
-        self.rename = FittingButton("Rename…", "edit", self)
-        self.rename.clicked.connect(self._rename)
-        self.log = FittingButton("Show log", "log", self)
-        self.log.clicked.connect(self._show_log)
-        self.look = FittingButton("Look…", "watch", self)
-        self.look.show_icon_only(True)  # all stand in one line
-        self.look.clicked.connect(self._look)
-        return [[*self.head(), self.invite], [*self.make_buttons(), self.rename, self.log, self.look]]
-
-    def deeds(self) -> list[QPushButton]:
-        """Return all that can be done with one client."""
-        return [*super().deeds(), self.rename, self.log, self.look]
-
-    def say_empty(self, away: str, filtered: bool) -> None:
-        """Say why no client is shown, and offer to invite somebody where there is none."""
-        self._no_one.button.setVisible(not away and not filtered)
-        if away:
-            self._no_one.say(away, "")
-        elif filtered:
-            self._no_one.say("No client fits the filter", "Empty the filter to see everyone.")
-        else:
-            hint = "A run brings clients of its own. Invite other computers to make it quicker."
-            self._no_one.say("Nobody plays for this server yet", hint)
-
-    @property
-    def only(self) -> ClientStatus | None:
-        """The chosen client, where it is one alone."""
-        chosen = self.chosen
-        return chosen[0] if len(chosen) == 1 else None
-
-    def arrange_buttons(self) -> None:
-        """Allow what can be done with the chosen ones, or with the one alone."""
-        super().arrange_buttons()
-        away = why_not(self.feed.connection)
-        for button in (self.invite, self._no_one.button):
-            button.setEnabled(not away)
-            set_tip(button, away or "Let another computer play for this server")
-        one = self.only
-        reason = away or ("" if one is not None else "Choose one client first.")
-        elsewhere = one is not None and not one.local
-        log_tip = "What went wrong there" if elsewhere else "What it writes, on the page Logs"
-        no_log = reason or (why_no_log(one) if one is not None else "")
-        for action, why, tip in (
-            (self.rename, reason, "Call it something else here; its id stays"),
-            (self.log, no_log, log_tip),
-            (self.look, reason or (why_no_look(one) if one is not None else ""), "See its game"),
-        ):
-            action.setEnabled(not why)
-            action.explain(why or tip)
-
-    def _rename(self) -> None:
-        if self.only is not None:
-            RenameDialog(self.feed, self.only, self).open()
-
-    def _look(self) -> None:
-        if self.only is not None:
-            LookDialog(self.feed, self.only, self).show()
-
-    def _show_log(self) -> None:
-        one = self.only
-        if one is not None and one.local:
-            self._shell.show_page("logs", service=one.id)
-        elif one is not None:
-            ClientLogDialog(self.feed, one, self).open()
 
 
 # Name, title, row, column and how many columns wide the value is.
@@ -204,9 +115,9 @@ class ClientDetails(QFrame):
         self.setProperty("part", "card")
         self.values: dict[str, QLabel] = {}
         grid = QGridLayout(self)
-        grid.setContentsMargins(16, 10, 16, 10)
-        grid.setHorizontalSpacing(14)
-        grid.setVerticalSpacing(4)
+        grid.setContentsMargins(GAP_L, GAP_M, GAP_L, GAP_M)
+        grid.setHorizontalSpacing(GAP_L)
+        grid.setVerticalSpacing(GAP_XS)
         for name, title, row, place, span in _FACTS:
             self.values[name] = value = wrapped("", self, selectable=True)
             value.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
@@ -243,11 +154,15 @@ class ClientsPage(QWidget):
         super().__init__(parent)
         self.setObjectName("clientsPage")
         self._feed = feed
+        self._shell = shell
         self._memory = Memory(shell.settings(), CLIENTS)
-        self.roster = roster = RosterSection(feed, shell, self)
+        self.empty = EmptyState("page-clients", "", "", "Invite…", "add", self)
+        self.empty.acted.connect(shell.open_invite)
+        self.roster = roster = ClientsSection(feed, "clients", ROSTER_ACTIONS, self.empty, True, self)
         self.landing = roster.table
+        self._make_buttons()
         self.details = ClientDetails(self)
-        column((roster, 1), self.details, on=self, margins=(12, 10, 12, 8), gap_px=8)
+        column((roster, 1), self.details, on=self, margins=PAGE_MARGINS, gap_px=GAP_S)
         self._timer = QTimer(self, interval=_TICK_MS)
         self._timer.timeout.connect(self._tick)
         feed.snapshot_taken.connect(self._take_snapshot)
@@ -255,10 +170,80 @@ class ClientsPage(QWidget):
         feed.clients_changed.connect(roster.apply)
         feed.connection_changed.connect(roster.show_connection)
         roster.problem.connect(lambda error: notify_problem(shell, error))
-        roster.chosen_changed.connect(lambda: self.details.show_client(roster.only))
+        roster.chosen_changed.connect(self._show_chosen)
+        roster.emptied.connect(self._say_empty)
         roster.replace(feed.status.clients)
         roster.show_connection(feed.connection)
         self._memory.restore(roster.table)
+
+    def _make_buttons(self) -> None:
+        """Add what is not a command of the roster."""
+        self.invite = QPushButton("&Invite…", self)
+        self.invite.setObjectName("invite")
+        dress(self.invite, "add")
+        self.invite.clicked.connect(self._shell.open_invite)
+        self.roster.head.addWidget(self.invite)
+        self.rename = FittingButton("Rename…", "edit", self)
+        self.rename.clicked.connect(self._rename)
+        self.log = FittingButton("Show log", "log", self)
+        self.log.clicked.connect(self._show_log)
+        self.look = FittingButton("Look…", "watch", self)
+        self.look.show_icon_only(True)  # all stand in one line
+        self.look.clicked.connect(self._look)
+        deeds = [*self.roster.buttons.values(), self.rename, self.log, self.look]
+        for button in deeds[-3:]:
+            self.roster.line.addWidget(button)
+        self.roster.table.offer(lambda: deeds)
+
+    def _say_empty(self, away: str, filtered: bool) -> None:
+        self.empty.button.setVisible(not away and not filtered)
+        if away:
+            self.empty.say(away, "")
+        elif filtered:
+            self.empty.say("No client matches the filter", "Clear the filter to see everyone.")
+        else:
+            hint = "A run brings clients of its own. Invite other computers to make it quicker."
+            self.empty.say("Nobody plays for this server yet", hint)
+
+    @property
+    def only(self) -> ClientStatus | None:
+        """The chosen client, where it is one alone."""
+        chosen = self.roster.chosen
+        return chosen[0] if len(chosen) == 1 else None
+
+    def _show_chosen(self) -> None:
+        """Show the one that is chosen alone, and allow what can be done with it."""
+        one, away = self.only, why_not(self._feed.connection)
+        self.details.show_client(one)
+        for button in (self.invite, self.empty.button):
+            button.setEnabled(not away)
+            set_tip(button, away or "Let another computer play for this server")
+        reason = away or ("" if one is not None else "Choose one client first.")
+        elsewhere = one is not None and not one.local
+        log_tip = "What went wrong there" if elsewhere else "What it writes, on the page Logs"
+        no_log = reason or (why_no_log(one) if one is not None else "")
+        for action, why, tip in (
+            (self.rename, reason, "Call it something else here; its id stays"),
+            (self.log, no_log, log_tip),
+            (self.look, reason or (why_no_look(one) if one is not None else ""), "See its game"),
+        ):
+            action.setEnabled(not why)
+            action.explain(why or tip)
+
+    def _rename(self) -> None:
+        if self.only is not None:
+            RenameDialog(self._feed, self.only, self).open()
+
+    def _look(self) -> None:
+        if self.only is not None:
+            LookDialog(self._feed, self.only, self).show()
+
+    def _show_log(self) -> None:
+        one = self.only
+        if one is not None and one.local:
+            self._shell.show_page("logs", service=one.id)
+        elif one is not None:
+            ClientLogDialog(self._feed, one, self).open()
 
     def show_where(self, client: str = "", **_: Any) -> None:
         """Choose the client of this id."""

@@ -10,13 +10,10 @@ from PySide6.QtCore import (
     QPersistentModelIndex,
     QPointF,
     QRectF,
-    Qt,
     Signal,
 )
 from PySide6.QtGui import QColor, QPainter, QPen, QResizeEvent
 from PySide6.QtWidgets import (
-    QLabel,
-    QPushButton,
     QStackedWidget,
     QStyle,
     QStyledItemDelegate,
@@ -29,14 +26,15 @@ from soulsgui.gui.colours import Tone
 from soulsgui.gui.feed import Call, Feed, together
 from soulsgui.gui.icons import palette_colours
 from soulsgui.gui.models.connection import Connection, why_not
-from soulsgui.gui.models.rules import CLIENT_ACTIONS, ClientAction, Question, possible, question_before
+from soulsgui.gui.models.rules import ClientAction, Question, possible, question_before
 from soulsgui.gui.states import clients_here
+from soulsgui.gui.theme import GAP_S
 from soulsgui.gui.throttle import Throttle
 from soulsgui.gui.widgets.ask import AskingButton
 from soulsgui.gui.widgets.boxes import NO_MARGINS, column, flow
 from soulsgui.gui.widgets.command_button import CommandButton, Words
 from soulsgui.gui.widgets.inputs import FilterEdit
-from soulsgui.gui.widgets.labels import ElidedLabel, Heading, muted, wrapped
+from soulsgui.gui.widgets.labels import ElidedLabel, Heading, muted
 from soulsgui.gui.widgets.table import Table
 from soulsgui.wire.control import ClientStatus
 
@@ -125,26 +123,37 @@ class ClientsTable(Table):
 
 
 _TICK_MS = 200
-GAP_PX = 6
 
 
 class ClientsSection(QWidget):
-    """Every client of the roster, with a toolbar for the chosen ones.
+    """Every client of the roster, with buttons for the chosen ones: beside the filter, or `apart` below it.
+
+    Args:
+        feed: The way to the server.
+        name: That of the table.
+        actions: What can be done with the chosen ones.
+        empty: What is shown instead of a table without rows.
+        apart: Whether the buttons have a line of their own.
+        parent: The page.
 
     Signals:
         problem: A command failed; with the `ApiError`.
         chosen_changed: Other clients are chosen, or something about them changed.
+        emptied: No client is shown; why none is known of, and whether the filter fits none.
     """
 
     problem = Signal(object)
     chosen_changed = Signal()
+    emptied = Signal(str, bool)
 
     def __init__(
         self,
         feed: Feed,
+        name: str,
+        actions: Sequence[ClientAction],
+        empty: QWidget,
+        apart: bool = False,
         parent: QWidget | None = None,
-        name: str = "overviewClients",
-        actions: Sequence[ClientAction] = CLIENT_ACTIONS,
     ) -> None:
         super().__init__(parent)
         self.feed = feed
@@ -156,48 +165,30 @@ class ClientsSection(QWidget):
             self.model.column_number("rate"), Sparkline(RATES_ROLE, self.table)
         )
         self.table.sort_by(self.model.column_number("name"))
-        self.table.offer(self.deeds)
+        self.table.offer(lambda: list(self.buttons.values()))
         self.table.selectionModel().selectionChanged.connect(lambda *_: self.arrange_buttons())
-        self.empty = self.make_empty()
+        self.empty = empty
         self._count = muted(ElidedLabel("", self))
         self.words = FilterEdit("Filter by name, host, state, environment or error", self)
         self.words.textChanged.connect(self._narrow)
-        self.buttons: dict[str, CommandButton] = {}
+        self.buttons = {action.name: self._button(action) for action in actions}
+        self.head = flow(Heading("Clients", 0, self), self._count, self.words, gap_px=GAP_S)
+        self.line = flow(gap_px=GAP_S) if apart else self.head
+        for button in self.buttons.values():
+            self.line.addWidget(button)
         self._stack = QStackedWidget(self)
         self._stack.addWidget(self.table)
         self._stack.addWidget(self.empty)
-        lines = [flow(*parts, gap_px=GAP_PX) for parts in self.rows()]
-        column(*lines, (self._stack, 1), on=self, margins=NO_MARGINS, gap_px=GAP_PX)
+        lines = (self.head, self.line) if apart else (self.head,)
+        column(*lines, (self._stack, 1), on=self, margins=NO_MARGINS, gap_px=GAP_S)
         self._throttle = Throttle(self, self._tick, _TICK_MS)
 
-    def make_empty(self) -> QWidget:
-        """Return what is shown instead of a table without rows."""
-        label = muted(wrapped("", self))
-        label.setAlignment(Qt.AlignmentFlag.AlignCenter)
-        return label
-
-    def rows(self) -> list[list[QWidget]]:
-        """Return what stands over the table, line by line: here all in one."""
-        return [[*self.head(), *self.make_buttons()]]
-
-    def head(self) -> list[QWidget]:
-        """Return heading, count and filter."""
-        return [Heading("Clients", 0, self), self._count, self.words]
-
-    def make_buttons(self) -> list[CommandButton]:
-        """Return a new button for each action."""
-        for action in self._actions:
-            words = Words(action.title, action.doing, action.done)
-            button = AskingButton(
-                words, action.icon, partial(self._send, action), partial(self._question, action), self
-            )
-            button.problem.connect(self.problem)
-            self.buttons[action.name] = button
-        return list(self.buttons.values())
-
-    def deeds(self) -> list[QPushButton]:
-        """Return what the menu of a client repeats."""
-        return list(self.buttons.values())
+    def _button(self, action: ClientAction) -> CommandButton:
+        words = Words(action.title, action.doing, action.done)
+        send, question = partial(self._send, action), partial(self._question, action)
+        button = AskingButton(words, action.icon, send, question, self)
+        button.problem.connect(self.problem)
+        return button
 
     def replace(self, clients: list[ClientStatus]) -> None:
         """Show these clients and no others."""
@@ -233,14 +224,8 @@ class ClientsSection(QWidget):
         here, expected = clients_here(self.feed.status.clients)
         self._count.setText(f"{here} of {expected} connected" if expected else "")
         known = self.feed.last_data is not None or connection.live
-        self.say_empty("" if known else why_not(connection), bool(self.model.total and self.words.text()))
+        self.emptied.emit("" if known else why_not(connection), bool(self.model.total and self.words.text()))
         self._stack.setCurrentIndex(0 if self.model.rowCount() else 1)
-
-    def say_empty(self, away: str, filtered: bool) -> None:
-        """Say why no client is shown: why none is known of, that the filter fits none, or what to do."""
-        assert isinstance(self.empty, QLabel)
-        nobody = "No clients yet. They appear when a run begins or one joins from elsewhere."
-        self.empty.setText(away or ("No client fits the filter." if filtered else nobody))
 
     @property
     def chosen(self) -> list[ClientStatus]:

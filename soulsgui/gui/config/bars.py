@@ -15,6 +15,7 @@ from soulsgui.gui.feed import MakeCall
 from soulsgui.gui.icons import colours_of, dress
 from soulsgui.gui.settings.spec import specs
 from soulsgui.gui.text import plural
+from soulsgui.gui.theme import GAP_M, GAP_S, GAP_XS
 from soulsgui.gui.widgets.boxes import NO_MARGINS, Part, column, row
 from soulsgui.gui.widgets.command_button import CommandButton, Words
 from soulsgui.gui.widgets.inputs import PresetBox
@@ -43,7 +44,7 @@ class EditorHead(QWidget):
         dress(self.discard, "reset")
         self.save = CommandButton(Words("Save", "Saving …", "Saved"), "check", save, self)
         parts = Heading("Next run", 2, self), (self._path, 3), (self.state, 2), self.discard, self.save
-        row(*parts, on=self, margins=NO_MARGINS, gap_px=8)
+        row(*parts, on=self, margins=NO_MARGINS, gap_px=GAP_S)
 
     def show_state(self, path: str, unsaved: bool, mistakes: int, away: str) -> None:
         """Say how things stand, and allow what makes sense."""
@@ -55,7 +56,7 @@ class EditorHead(QWidget):
         self.state.setText(words)
         set_property(self.state, "tone", tone)
         self._path.setText(f"What the next run will use: {path}" if path else "")
-        reason = away or ("Mend the mistakes first." if mistakes else "")
+        reason = away or ("Fix the mistakes first." if mistakes else "")
         reason = reason or ("" if unsaved else "There is nothing to save.")
         self.save.allow(not reason, reason or "Save (Ctrl+S)")
         self.discard.setEnabled(unsaved)
@@ -76,7 +77,7 @@ class PresetRow(QWidget):
         super().__init__(parent)
         self._presets: dict[str, Preset] = {}
         self.winning: list[str] = []  # the settings of the user's own that win over the preset
-        self.box = PresetBox("None (as shipped)", self)
+        self.box = PresetBox("None (defaults)", self)
         self.box.setAccessibleName("Preset")
         self.box.activated.connect(lambda _: self.chosen.emit(self.box.currentData() or ""))
         label = Label("&Preset", self)
@@ -90,16 +91,12 @@ class PresetRow(QWidget):
         self._foot.hide()
         row((self.words, 1), self.give, on=self._foot, margins=NO_MARGINS)
         head = row(label, self.box, (self.about, 1))
-        column(head, self._foot, on=self, margins=NO_MARGINS, gap_px=4)
+        column(head, self._foot, on=self, margins=NO_MARGINS, gap_px=GAP_XS)
 
-    def offer(self, presets: Sequence[Preset]) -> bool:
-        """Offer these presets; tells whether they are others than before."""
-        offered = {preset.name: preset for preset in presets}
-        if offered == self._presets:
-            return False
-        self._presets = offered
+    def offer(self, presets: Sequence[Preset]) -> None:
+        """Offer these presets."""
+        self._presets = {preset.name: preset for preset in presets}
         self.box.offer(presets)
-        return True
 
     def values(self, name: str) -> dict[str, Any]:
         """Return what a preset sets, by dotted key; nothing for one that is not known."""
@@ -112,7 +109,7 @@ class PresetRow(QWidget):
         if place < 0:
             self.box.setPlaceholderText(name)
         preset = self._presets.get(name)
-        nothing = "Your own settings lie over the shipped ones."
+        nothing = "Your own settings replace the defaults."
         unknown = "There is no such preset."
         self.about.setText(preset.about if preset else unknown if name else nothing)
         self.winning = still_winning(preset.values, mine) if preset else []
@@ -133,7 +130,7 @@ def _fill_bar(bar: QFrame, icon: str, tone: Tone, place: Qt.AlignmentFlag, *part
     set_property(bar, "tone", tone)
     mark = IconLabel(0, bar)
     mark.show_icon(icon, tone)
-    row((mark, place), *parts, on=bar, margins=(10, 5, 6, 5))
+    row((mark, place), *parts, on=bar, margins=(GAP_M, GAP_XS, GAP_S, GAP_XS))
     bar.hide()
 
 

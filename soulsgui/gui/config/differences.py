@@ -15,7 +15,7 @@ from soulsgui.gui.models.records import Column, RecordsModel
 from soulsgui.gui.settings.row import effect_words
 from soulsgui.gui.settings.spec import FieldSpec, specs
 from soulsgui.gui.states import Look
-from soulsgui.gui.widgets.boxes import column
+from soulsgui.gui.widgets.boxes import TAB_MARGINS, column
 from soulsgui.gui.widgets.empty_state import EmptyState
 from soulsgui.gui.widgets.labels import Label, muted
 from soulsgui.gui.widgets.table import Table
@@ -84,12 +84,12 @@ def _planned(one: Difference) -> str:
 def _origin(one: Difference) -> str:
     if one.origin == YOURS:
         return "yours"
-    return f"preset {one.origin}" if one.origin else "shipped"
+    return f"preset {one.origin}" if one.origin else "default"
 
 
 COLUMNS: tuple[Column[Difference], ...] = (
     Column("key", "Setting", lambda one: one.spec.key, tip=lambda one: one.spec.info.description, width=28),
-    Column("shipped", "Shipped", lambda one: one.spec.shown(one.shipped), width=18),
+    Column("shipped", "Default", lambda one: one.spec.shown(one.shipped), width=18),
     Column(
         "planned",
         "Next run",
@@ -106,7 +106,7 @@ COLUMNS: tuple[Column[Difference], ...] = (
             Look("state-info", Tone.BUSY, "") if one.running_differs else Look("", Tone.TEXT, "")
         ),
         width=18,
-        about="What the run uses that goes on",
+        about="What the current run uses",
     ),
     Column("effect", "Takes effect", lambda one: effect_words(one.spec.info.effect)[0], width=18),
 )
@@ -133,7 +133,7 @@ def effect_sentence(keys: Iterable[str]) -> str:
         ("in the tab Running", [info.key for info in told if info.effect.live]),
     ):
         if keys:
-            sentences.append(f"A run that goes on takes it {how}: {', '.join(keys)}.")
+            sentences.append(f"The current run takes it {how}: {', '.join(keys)}.")
     return " ".join(sentences)
 
 
@@ -156,12 +156,12 @@ class DifferencesTab(QWidget):
         about = muted(Label("A double click on a row leads to the setting in the form.", self))
         self._empty = EmptyState(
             "compare",
-            "Everything is as shipped",
-            "What you change appears here, and so does what the present run uses instead.",
+            "Everything has its default value",
+            "What you change appears here, and so does what the current run uses instead.",
             parent=self,
         )
         page = QWidget(self)
-        column(about, (self.table, 1), on=page, margins=(0, 8, 0, 0))
+        column(about, (self.table, 1), on=page, margins=TAB_MARGINS)
         self._stack = QStackedLayout(self)
         self._stack.addWidget(page)
         self._stack.addWidget(self._empty)

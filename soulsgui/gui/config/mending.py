@@ -16,11 +16,12 @@ from soulsgui.gui.config.draft import by_line, line_of, sentence
 from soulsgui.gui.config.yaml_edit import YamlEdit
 from soulsgui.gui.icons import dress, make_primary
 from soulsgui.gui.models.rules import Question
+from soulsgui.gui.theme import GAP_S
 from soulsgui.gui.widgets.ask import Leave, LeaveWords, ask, ask_unsaved
-from soulsgui.gui.widgets.boxes import column, flow, row
+from soulsgui.gui.widgets.boxes import flow, row
 from soulsgui.gui.widgets.dialog import FittingDialog
 from soulsgui.gui.widgets.fitting_button import FittingButton
-from soulsgui.gui.widgets.labels import ElidedLabel, Remark, muted, wrapped
+from soulsgui.gui.widgets.labels import ElidedLabel, muted, wrapped
 from soulsgui.system import explained, replace
 
 
@@ -77,7 +78,6 @@ class Mending:
 
 _WIDTH, _HEIGHT = 820, 560
 _DEBOUNCE_MS = 250
-_GAP_PX = 8
 
 
 class MendConfigDialog(FittingDialog):
@@ -92,10 +92,7 @@ class MendConfigDialog(FittingDialog):
     mended = Signal()
 
     def __init__(self, path: Path, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self.setObjectName("mendConfigDialog")
-        self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        self.setWindowTitle("Mend the configuration")
+        super().__init__("mendConfigDialog", "Fix the configuration", parent)
         self.mending = Mending(path)
         self._filling = False
         self._soon = QTimer(self, singleShot=True, interval=_DEBOUNCE_MS)
@@ -110,16 +107,14 @@ class MendConfigDialog(FittingDialog):
             self.text.go_to(first)
 
     def _build(self) -> None:
-        words = "The server can't start with this file as it is. Nothing of a run is touched."
+        words = "The server can't start with this file as it is. Your runs are not affected."
         place = muted(ElidedLabel(str(self.mending.path), self))
         self.problem_bar = ProblemBar(self)
         self.problem_bar.opened.connect(self._open_problem)
         self.text = YamlEdit(self)
         self.text.setAccessibleName("Text of config.yaml")
         self.text.textChanged.connect(self._typed)
-        self.wrong = Remark(self)
-        parts = wrapped(words, self), place, self.problem_bar, (self.text, 1), self.wrong, self._foot()
-        column(*parts, on=self)
+        self.arrange(wrapped(words, self), place, self.problem_bar, (self.text, 1), foot=self._foot())
         save = QShortcut(QKeySequence(QKeySequence.StandardKey.Save), self)
         save.activated.connect(self.try_again)
         self.resize(_WIDTH, _HEIGHT)
@@ -130,7 +125,7 @@ class MendConfigDialog(FittingDialog):
         self.open_file = FittingButton("Open the file", "folder", self)
         self.open_file.clicked.connect(self._open_file)
         self.aside = FittingButton("Set the file aside", "trash", self)
-        self.aside.explain("Gives it another name; the server starts with the shipped settings")
+        self.aside.explain("Renames it; the server starts with the default settings")
         self.aside.clicked.connect(self._ask_to_set_aside)
         self.again = QPushButton(self)
         make_primary(self.again)
@@ -138,9 +133,9 @@ class MendConfigDialog(FittingDialog):
         self.again.clicked.connect(self.try_again)
         close = QPushButton("Close", self)
         close.clicked.connect(self.reject)
-        ways = flow(self.take_out, self.open_file, self.aside, gap_px=_GAP_PX)
+        ways = flow(self.take_out, self.open_file, self.aside, gap_px=GAP_S)
         below = Qt.AlignmentFlag.AlignBottom
-        return row((ways, 1), (self.again, below), (close, below), gap_px=_GAP_PX)
+        return row((ways, 1), (self.again, below), (close, below), gap_px=GAP_S)
 
     def _show(self) -> None:
         self._filling = True
@@ -155,7 +150,7 @@ class MendConfigDialog(FittingDialog):
         self.text.show_problems(by_line(problems))
         key = self._key()
         self.take_out.setEnabled(bool(key))
-        tip = f"{key}: its shipped value holds then" if key else ""
+        tip = f"{key}: its default then applies" if key else ""
         self.take_out.explain(tip or "No mistake names a setting.")
         changed = self.mending.changed
         self.again.setText("Save and try again" if changed else "Try again")

@@ -1,14 +1,12 @@
 """The dialog that begins a run, or a sweep: preset, own settings, which of them win, name, clients, goal."""
 
-import re
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 from PySide6.QtCore import QLocale, QSignalBlocker, Qt, Signal
-from PySide6.QtGui import QDoubleValidator, QKeyEvent, QPixmap
+from PySide6.QtGui import QDoubleValidator, QKeyEvent
 from PySide6.QtWidgets import (
     QCheckBox,
     QFormLayout,
@@ -19,7 +17,6 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from soulsgui.config.paths import shipped
 from soulsgui.config.schema import shipped_values
 from soulsgui.gui import text
 from soulsgui.gui.config.differences import still_winning
@@ -29,10 +26,18 @@ from soulsgui.gui.models.connection import why_not
 from soulsgui.gui.models.rules import run_title
 from soulsgui.gui.settings.spec import as_yaml
 from soulsgui.gui.states import run_is_active
+from soulsgui.gui.theme import GAP_M
 from soulsgui.gui.widgets.boxes import NO_MARGINS, row
 from soulsgui.gui.widgets.command_button import CommandButton, Stage, Words
 from soulsgui.gui.widgets.dialog import FormDialog
-from soulsgui.gui.widgets.inputs import ENVIRONMENT, PresetBox, give_room, leave_wheel_to_page
+from soulsgui.gui.widgets.inputs import (
+    ENVIRONMENT,
+    PresetBox,
+    give_room,
+    leave_wheel_to_page,
+    picture_of,
+    time_words,
+)
 from soulsgui.gui.widgets.labels import Label, muted, wrapped
 from soulsgui.wire.control import ApiError, ConfigValues, Preset
 
@@ -40,7 +45,7 @@ CLIENTS, GOAL, SEED = "clients.local", "stop.mean_return", "seed"
 
 
 @dataclass(frozen=True)
-class Choice:
+class RunSettings:
     """The settings a run would begin with: defaults < preset < the user's own < overrides."""
 
     config: ConfigValues  # the user's settings and the defaults
@@ -62,18 +67,6 @@ class Choice:
         return {**self.overrides, **changed}
 
 
-def picture_of(env_id: str) -> QPixmap:
-    """Return how an environment looks; an empty picture of one that is not shipped."""
-    picture = QPixmap()
-    with suppress(FileNotFoundError):
-        if _PLAIN_ID.fullmatch(env_id):  # another computer may have named it
-            picture = QPixmap(str(shipped("resources", "environments", f"{env_id}.png")))
-    picture.setDevicePixelRatio(_PICTURE_SCALE)
-    return picture
-
-
-_PLAIN_ID = re.compile(r"[\w-]+")
-_PICTURE_SCALE = 1.5  # its pixels for one of the screen
 _MOST_CLIENTS = 64
 _MOST_SEEDS = 100
 _NOTE_LINES = 3
@@ -104,6 +97,7 @@ class NewRunDialog(FormDialog):
         self._feed = feed
         self._overrides = dict(overrides or {})
         self._wanted_preset = preset
+        self._shipped = feed.library.presets
         self._presets: dict[str, Preset] = {}
         self._config: ConfigValues | None = None
         self._typed: set[QWidget] = set()
@@ -111,17 +105,16 @@ class NewRunDialog(FormDialog):
         self._make_fields()
         self._make_buttons()
         self._build()
-        self._fetch_presets = Fetch(
-            self, partial(feed.ask, "config.presets"), came=self._presets_came, failed=self._not_had
-        )
+        self._shipped.changed.connect(self._offer_presets)
+        self._shipped.failed.connect(self._not_had)
         whose = {"run": checkpoint.partition("/")[0]} if checkpoint else {}
         self._fetch_config = Fetch(
             self, partial(feed.ask, "config.get", whose), came=self._config_came, failed=self._not_had
         )
-        self._missing = {self._fetch_presets, self._fetch_config}
         feed.run_changed.connect(self._update)
         feed.queue_changed.connect(self._update)
         feed.connection_changed.connect(self._connection_changed)
+        self._offer_presets()
         self._update()
         self._ask()
 
@@ -177,17 +170,15 @@ class NewRunDialog(FormDialog):
         self.start.finished.connect(self._started)
         words = Words("Into the &queue", "Putting it in …", "It waits")
         self.queue = CommandButton(words, "add", partial(self._send, "queue"), self)
-        self.queue.setAutoDefault(False)
         self.queue.finished.connect(self._started)
         self.queue.problem.connect(self.show_problem)
         self.again = QPushButton("Try &again", self)
-        self.again.setAutoDefault(False)
         self.again.clicked.connect(self._ask)
         self.again.hide()
 
     def _build(self) -> None:
         form = QFormLayout()
-        form.setVerticalSpacing(10)
+        form.setVerticalSpacing(GAP_M)
         form.addRow("&Preset", self.preset)
         form.setRowVisible(self.preset, not self._checkpoint)
         form.addRow("", self._task)
@@ -204,17 +195,18 @@ class NewRunDialog(FormDialog):
         form.addRow("&Goal (mean return)", self.goal)
         form.addRow("", self.no_goal)
         form.addRow(self.active)
-        self.arrange(form, self.start, _CHARACTERS, aside=[self.again], beside=[self.queue])
+        foot = self.foot(self.again, main=(self.start, self.queue), leave="&Cancel")
+        self.arrange(form, foot=foot, characters=_CHARACTERS)
         self.name.setFocus()
 
     def _ask(self) -> None:
         """Ask for what is not here yet."""
-        if self._missing:
+        if self._config is None or not self._shipped.known:
             self.again.hide()
             self.wrong.hide()
-        for fetch in self._missing:
-            if not fetch.waiting:
-                fetch.request()
+        self._shipped.want()
+        if self._config is None and not self._fetch_config.waiting:
+            self._fetch_config.request()
 
     def _not_had(self, error: ApiError) -> None:
         self._begins_when_possible = False
@@ -226,25 +218,22 @@ class NewRunDialog(FormDialog):
             self._ask()
         self._update()
 
-    def _presets_came(self, result: dict[str, Any]) -> None:
-        self._missing.discard(self._fetch_presets)
-        presets = [Preset.model_validate(plain) for plain in result["presets"]]
-        self._presets = {preset.name: preset for preset in presets}
-        self.preset.offer(presets)
+    def _offer_presets(self) -> None:
+        self._presets = {preset.name: preset for preset in self._shipped.entries}
+        self.preset.offer(self._shipped.entries)
         if self._wanted_preset in self._presets:
             self.preset.setCurrentIndex(self.preset.findData(self._wanted_preset))
         self._preset_chosen()
 
     def _config_came(self, result: dict[str, Any]) -> None:
-        self._missing.discard(self._fetch_config)
         self._config = ConfigValues.model_validate(result)
         self._preset_chosen()
 
-    def _choice(self) -> Choice | None:
+    def _choice(self) -> RunSettings | None:
         if self._config is None:
             return None
         preset = self.preset.currentData() or self._config.preset
-        return Choice(self._config, self._presets.get(preset), self._overrides, bool(self._checkpoint))
+        return RunSettings(self._config, self._presets.get(preset), self._overrides, bool(self._checkpoint))
 
     def _value(self, key: str) -> Any:
         choice = self._choice()
@@ -279,19 +268,19 @@ class NewRunDialog(FormDialog):
     def _goal_is_wrong(self) -> bool:
         return bool(self.goal.text()) and not self.goal.hasAcceptableInput()
 
-    def _explain(self, choice: Choice) -> None:
+    def _explain(self, choice: RunSettings) -> None:
         parts = [f"Trains {choice.value(ENVIRONMENT)}."]
         if self._checkpoint:
             parts.append(f"It begins from the checkpoint {self._checkpoint}, with the settings of that.")
         if self.as_sweep.isChecked():
-            parts.append("Each trial is a run of the queue, with values that the search draws.")
+            parts.append("Each trial is a run of the queue, with values that the search samples.")
         elif self.seeds.value() > 1:
             seed = int(choice.value(SEED) or 0)
             last = seed + self.seeds.value() - 1
             parts.append(f"{self.seeds.value()} runs one after another, with the seeds {seed} to {last}.")
         chosen = self._presets.get(self.preset.currentData())
         if chosen is not None:
-            parts.append(chosen.about)
+            parts += [chosen.about, text.sentence(f"Took {time_words(chosen)}" if chosen.seconds else "")]
         if self._overrides and chosen is not None:
             parts.append("With the settings of the chosen run.")
         own = {key: value for key, value in choice.config.saved.items() if key not in self._overrides}
@@ -314,7 +303,7 @@ class NewRunDialog(FormDialog):
     @property
     def _waiting_words(self) -> str:
         """What is asked for still without which the wrong run would begin; empty for nothing."""
-        preset = self._wanted_preset and self._fetch_presets in self._missing
+        preset = self._wanted_preset and not self._shipped.known
         return "Asking for the settings …" if self._config is None or preset else ""
 
     def _send(self, if_active: str = "") -> Call:
@@ -345,7 +334,7 @@ class NewRunDialog(FormDialog):
     def show_problem(self, error: ApiError) -> None:
         """Say why it was not done, beside the fields that it is about where there are such."""
         if self.as_sweep.isChecked() and self.sweep.show_mistakes(error.mistakes):
-            self.say_wrong("The search does not fit the settings: mend what is marked.")
+            self.say_wrong("The search does not fit the settings: fix what is marked.")
         else:
             super().show_problem(error)
 
@@ -362,9 +351,9 @@ class NewRunDialog(FormDialog):
         words = self._stop_words if active else self._start_words
         self.start.set_words(self._sweep_words if sweep else words, "play", self._send)
         if sweep and active:
-            self.active.setText(f"“{run_title(run)}” goes on. The trials begin when it has ended.")
+            self.active.setText(f"“{run_title(run)}” is active. The trials begin when it has ended.")
         elif active:
-            cost = f"“{run_title(run)}” goes on. It is saved and ended first, or this one waits."
+            cost = f"“{run_title(run)}” is active. It is saved and ended first, or this one waits."
             if run.checkpoint_age_s is not None:
                 cost += f" Its last checkpoint is {text.about(run.checkpoint_age_s)} old."
             self.active.setText(cost)

@@ -17,14 +17,15 @@ from soulsgui.gui.config.running import RunningTab
 from soulsgui.gui.config.server import ServerTab
 from soulsgui.gui.config.views import Views
 from soulsgui.gui.feed import Call, Feed, Fetch
-from soulsgui.gui.geometry import Memory
 from soulsgui.gui.models.connection import why_not
 from soulsgui.gui.models.rules import Question
 from soulsgui.gui.shell import notify_problem
+from soulsgui.gui.theme import GAP_S
 from soulsgui.gui.widgets.ask import Leave, LeaveWords, ask, ask_unsaved
-from soulsgui.gui.widgets.boxes import NO_MARGINS, Margins, column
+from soulsgui.gui.widgets.boxes import NO_MARGINS, PAGE_MARGINS, Margins, column
 from soulsgui.gui.widgets.dialog import FittingDialog
-from soulsgui.wire.control import ApiError, ConfigValues, ErrorCode, Preset
+from soulsgui.gui.widgets.geometry import Memory
+from soulsgui.wire.control import ApiError, ConfigValues, ErrorCode
 
 if TYPE_CHECKING:
     from soulsgui.gui.shell import Shell
@@ -75,12 +76,13 @@ class ConfigEditor(QWidget):
         self.views.addTab(self.server, "Ser&ver")
         self._memory.restore(self.views.differences.table)
         parts = self.head, self.presets, self.conflict_bar, self.problem_bar, (self.views, 1)
-        column(*parts, on=self, margins=self.margins, gap_px=8)
+        column(*parts, on=self, margins=self.margins, gap_px=GAP_S)
 
     def _listen(self) -> None:
         feed, tell = self._feed, self._tell
-        presets = partial(feed.ask, "config.presets")
-        self._fetch_presets = Fetch(self, presets, came=self._take_presets, failed=tell, late=True)
+        self._shipped_presets = feed.library.presets
+        self._shipped_presets.changed.connect(self._take_presets)
+        self.presets.offer(self._shipped_presets.entries)
         text = partial(feed.ask, "config.get")
         self._fetch = Fetch(self, text, came=self._take, failed=self._failed, late=True)
         self._fetch_check = Fetch(self, self._check, came=self._checked, failed=tell)
@@ -117,7 +119,6 @@ class ConfigEditor(QWidget):
         """Ask for the file again."""
         self.running.refresh()
         self.server.refresh()
-        self._fetch_presets.request()
         self._fetch.request()
 
     def _tell(self, error: ApiError) -> None:
@@ -127,13 +128,13 @@ class ConfigEditor(QWidget):
             self.refresh()
 
     def _failed(self, error: ApiError) -> None:
-        self._not_read = f"{error.message}\n{error.remedy}".strip()
+        self._not_read = error.words()
         self._show_state()
         self._tell(error)
 
-    def _take_presets(self, result: dict[str, Any]) -> None:
-        changed = self.presets.offer([Preset.model_validate(preset) for preset in result["presets"]])
-        if changed and self._values is not None:
+    def _take_presets(self) -> None:
+        self.presets.offer(self._shipped_presets.entries)
+        if self._values is not None:
             self._flush()
             self._fill()
 
@@ -149,7 +150,7 @@ class ConfigEditor(QWidget):
         elif values.text == mine:
             self._show_text(values)
         else:
-            self.conflict_bar.offer(self._draft.mergeable, "A text is not YAML: mend it first.")
+            self.conflict_bar.offer(self._draft.mergeable, "A text is not YAML: fix it first.")
         self._show_state()
 
     def _show_text(self, values: ConfigValues) -> None:
@@ -408,6 +409,7 @@ class ConfigEditor(QWidget):
     def showEvent(self, event: QShowEvent) -> None:
         """Bring the file up to date."""
         super().showEvent(event)
+        self._shipped_presets.want()
         self.refresh()
 
     def hideEvent(self, event: QHideEvent) -> None:
@@ -419,7 +421,7 @@ class ConfigEditor(QWidget):
 class ConfigPage(ConfigEditor):
     """The editor as a page."""
 
-    margins = (12, 10, 12, 8)
+    margins = PAGE_MARGINS
 
     def __init__(self, feed: Feed, shell: "Shell", parent: QWidget | None = None) -> None:
         super().__init__(feed, shell, parent)
@@ -446,13 +448,10 @@ class ConfigDialog(FittingDialog):
     section = "Config"
 
     def __init__(self, feed: Feed, shell: "Shell", parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self.setObjectName("configDialog")
-        self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        self.setWindowTitle("Configuration")
+        super().__init__("configDialog", "Configuration", parent)
         self._settings = shell.settings()
         self.editor = ConfigEditor(feed, shell, self)
-        column((self.editor, 1), self.foot(), on=self)
+        self.arrange((self.editor, 1), foot=self.foot())
         self.resize(_WIDTH, _HEIGHT)
         state = self._settings.value(_GEOMETRY)
         if isinstance(state, QByteArray):

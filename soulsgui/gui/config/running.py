@@ -14,7 +14,7 @@ from soulsgui.gui.settings.form import SettingsForm
 from soulsgui.gui.settings.spec import change_words, specs
 from soulsgui.gui.shell import Shell, carry_out, notify_problem
 from soulsgui.gui.states import run_is_active
-from soulsgui.gui.widgets.boxes import column, row
+from soulsgui.gui.widgets.boxes import TAB_MARGINS, column, row
 from soulsgui.gui.widgets.command_button import CommandButton, Words
 from soulsgui.gui.widgets.empty_state import EmptyState
 from soulsgui.gui.widgets.labels import Heading, muted, wrapped
@@ -67,7 +67,7 @@ class RunningTab(QWidget):
         self._title = Heading("", 2, self)
         about = "These take effect with the next update or round. Each change becomes an event of the run."
         self._empty = EmptyState(
-            "page-config", "No run goes on", "Its live settings stand here.", parent=self
+            "page-config", "No run is active", "Its live settings are shown here.", parent=self
         )
         self.keep = QCheckBox("Also for the ne&xt run", self)
         self.keep.setChecked(True)
@@ -83,7 +83,7 @@ class RunningTab(QWidget):
         self._place = QVBoxLayout()
         head = row(self._title, (muted(wrapped(about, page)), 1))
         foot = row(muted(wrapped("What was changed", page)), None, self.keep, self.apply, self.undo)
-        column(head, (self._place, 3), foot, (self.table, 2), on=page, margins=(0, 8, 0, 0))
+        column(head, (self._place, 3), foot, (self.table, 2), on=page, margins=TAB_MARGINS)
         self._stack = QStackedLayout(self)
         self._stack.addWidget(page)
         self._stack.addWidget(self._empty)
@@ -142,9 +142,9 @@ class RunningTab(QWidget):
         away = why_refused("config.apply", self._feed.connection, self._feed.status)
         edits = self.form.edits if self.form is not None else None
         changed = sorted(edits.own) if edits is not None else []
-        wrong = "Mend the mistakes first." if edits is not None and edits.problems else ""
+        wrong = "Fix the mistakes first." if edits is not None and edits.problems else ""
         refusal = away or wrong or ("" if changed else "Nothing is changed yet.")
-        self.apply.allow(not refusal, refusal or f"Let the run go on with {', '.join(changed)}")
+        self.apply.allow(not refusal, refusal or f"Let the run continue with {', '.join(changed)}")
         refusal = away or ("" if self._last else "Nothing was changed, or all of it was taken back.")
         self.undo.allow(not refusal, refusal or f"Take back: {self._last}")
 
@@ -157,7 +157,7 @@ class RunningTab(QWidget):
     def _applied(self, result: dict[str, Any]) -> None:
         if self.form is not None:
             self.form.setEnabled(False)  # it takes the new values whole
-        self._say(result, "The run goes on with the new values")
+        self._say(result, "The run continues with the new values")
         if self.keep.isChecked():
             saved = self._feed.call("config.save", {"changes": self._wanted})
             carry_out(self._shell, saved, lambda _: None)
@@ -169,7 +169,7 @@ class RunningTab(QWidget):
     def _undone(self, result: dict[str, Any]) -> None:
         if self.form is not None:
             self.form.setEnabled(False)
-        self._say(result, "The run goes on with the values before")
+        self._say(result, "The run continues with the old values")
         self.refresh()
 
     def _say(self, result: dict[str, Any], words: str) -> None:

@@ -10,15 +10,17 @@ from soulsgui.gui.feed import Call, Feed, Fetch
 from soulsgui.gui.models.rules import why_refused
 from soulsgui.gui.shell import Shell, notify_problem
 from soulsgui.gui.states import reach_look
-from soulsgui.gui.widgets.boxes import column, row
+from soulsgui.gui.theme import GAP_L, GAP_M
+from soulsgui.gui.widgets.boxes import TAB_MARGINS, column, row
 from soulsgui.gui.widgets.command_button import CommandButton, Words
 from soulsgui.gui.widgets.inputs import give_room, leave_wheel_to_page
 from soulsgui.gui.widgets.labels import Heading, Label, StateLabel, muted, wrapped
 from soulsgui.wire.control import AlertSent, InvitationList, Reach
 
 _COMES_IN = (
-    "Each has an invitation of its own, and everything is encrypted. What you change holds at once, and is "
-    "written into config.yaml. Another port cuts the connections of clients, and ends their invitations."
+    "Each has an invitation of its own, and everything is encrypted. What you change takes effect at once, "
+    "and is written into config.yaml. Another port cuts the connections of clients, and ends their "
+    "invitations."
 )
 _ALERTS = (
     "A webhook is told when a goal is reached, a run makes no progress, a client is lost, the disk is low, "
@@ -54,7 +56,7 @@ class ServerTab(QWidget):
         words = Words("Send a &test", "Sending …", "Sent")
         self.test = CommandButton(words, "bell", lambda: self._feed.call("alerts.test"), self)
         self.no_test = muted(wrapped("", self))
-        column(self._others(), self._alerts(), None, on=self, margins=(0, 8, 0, 0), gap_px=10)
+        column(self._others(), self._alerts(), None, on=self, margins=TAB_MARGINS, gap_px=GAP_M)
         for box in (self.lan, self.public):
             box.toggled.connect(self._allow)
         self.port.valueChanged.connect(self._allow)
@@ -76,7 +78,7 @@ class ServerTab(QWidget):
         more = self._opener("Other settings of the server", "redis.host", card)
         place = row(port, self.port, None), row(self.apply, more, None)
         parts = *head, self.reach, self.lan, self.public, *place
-        column(*parts, on=card, margins=(14, 10, 14, 10))
+        column(*parts, on=card, margins=(GAP_L, GAP_M, GAP_L, GAP_M))
         return card
 
     def _alerts(self) -> QFrame:
@@ -84,7 +86,9 @@ class ServerTab(QWidget):
         card.setProperty("part", "card")
         opener = self._opener("Settings of alerts", "alerts.webhook", card)
         head = Heading("Alerts", 1, card), muted(wrapped(_ALERTS, card))
-        column(*head, row(self.test, opener, (self.no_test, 1)), on=card, margins=(14, 10, 14, 10))
+        column(
+            *head, row(self.test, opener, (self.no_test, 1)), on=card, margins=(GAP_L, GAP_M, GAP_L, GAP_M)
+        )
         return card
 
     def _opener(self, words: str, key: str, parent: QWidget) -> QPushButton:
@@ -135,7 +139,7 @@ class ServerTab(QWidget):
     def _applied(self, result: dict[str, Any]) -> None:
         told = Reach.model_validate(result)
         again = ", ".join(told.reissue)
-        detail = f"Invite these anew: {again}. Their invitations name the port of before." if again else ""
+        detail = f"Invite these again: {again}. Their invitations name the old port." if again else ""
         self._shell.notify("success", "The server's network access was changed", detail)
         self.refresh()
         self.changed.emit()

@@ -12,6 +12,7 @@ from PySide6.QtWidgets import QComboBox, QCompleter, QFormLayout, QLineEdit, QSp
 from soulsgui.config.schema import SECTIONS_OF_ALGORITHMS
 from soulsgui.gui.models.rules import SCORE_TITLES
 from soulsgui.gui.settings.spec import FieldSpec, Kind, as_yaml, specs
+from soulsgui.gui.theme import GAP_S, GAP_XS
 from soulsgui.gui.widgets.boxes import NO_MARGINS, Item, column, row
 from soulsgui.gui.widgets.fitting_button import FittingButton
 from soulsgui.gui.widgets.inputs import give_room, leave_wheel_to_page
@@ -24,7 +25,7 @@ _MOST_TRIALS = 1000
 _SETTING_CHARACTERS, _SCALE_CHARACTERS, _NUMBER_CHARACTERS = 22, 6, 13
 
 
-class Scale(StrEnum):
+class Distribution(StrEnum):
     """How values of a setting are drawn."""
 
     LINEAR = "Linear"
@@ -35,24 +36,24 @@ class Scale(StrEnum):
 _NUMBERS = (Kind.WHOLE, Kind.NUMBER, Kind.SCHEDULE)
 # What is usually searched; as in the search spaces of RL Baselines3 Zoo.
 _USUAL = {
-    "learning_rate": (Scale.LOG, "1e-05", "0.01"),
-    "gamma": (Scale.LINEAR, "0.9", "0.9999"),
-    "gae_lambda": (Scale.LINEAR, "0.8", "1"),
-    "clip": (Scale.LINEAR, "0.1", "0.4"),
-    "entropy_coef": (Scale.LOG, "1e-05", "0.1"),
+    "learning_rate": (Distribution.LOG, "1e-05", "0.01"),
+    "gamma": (Distribution.LINEAR, "0.9", "0.9999"),
+    "gae_lambda": (Distribution.LINEAR, "0.8", "1"),
+    "clip": (Distribution.LINEAR, "0.1", "0.4"),
+    "entropy_coef": (Distribution.LOG, "1e-05", "0.1"),
 }
 
 
-def suggested(spec: FieldSpec, value: Any) -> tuple[Scale, str, str]:
+def suggested(spec: FieldSpec, value: Any) -> tuple[Distribution, str, str]:
     """Return a range to begin with, or choices in place of its low end, for a setting with this value."""
     usual = _USUAL.get(spec.key.rpartition(".")[2])
     if usual is not None and spec.section in SECTIONS_OF_ALGORITHMS:
         return usual
     if spec.kind not in _NUMBERS:
         choices = ("false", "true") if spec.kind is Kind.SWITCH else spec.choices
-        return Scale.CHOICES, ", ".join(choices or filter(None, [spec.written(value)])), ""
+        return Distribution.CHOICES, ", ".join(choices or filter(None, [spec.written(value)])), ""
     if isinstance(value, Mapping) or not value or value < 0:
-        return Scale.LINEAR, "", ""
+        return Distribution.LINEAR, "", ""
     bounds = [getattr(part, name, None) for part in spec.metadata for name in ("le", "lt")]
     most = min((bound for bound in bounds if bound is not None), default=math.inf)
     low, high = value / 4, min(4 * value, most)
@@ -63,7 +64,7 @@ def suggested(spec: FieldSpec, value: Any) -> tuple[Scale, str, str]:
     if spec.kind is Kind.WHOLE:
         low, high = max(round(low), 1), int(high)
     low, high = (one if not spec.check(one)[1] else value for one in (low, high))
-    return Scale.LINEAR if near_one else Scale.LOG, as_yaml(low), as_yaml(high)
+    return Distribution.LINEAR if near_one else Distribution.LOG, as_yaml(low), as_yaml(high)
 
 
 def searchable(algorithm: str) -> list[str]:
@@ -99,16 +100,16 @@ class SearchedSetting(QWidget):
         completer.setFilterMode(Qt.MatchFlag.MatchContains)
         self.setting.setCompleter(completer)
         self.scale = QComboBox(self)
-        self.scale.setAccessibleName("How its values are drawn")
+        self.scale.setAccessibleName("How its values are sampled")
         self.low, self.high = (self._line(name) for name in ("From", "To"))
-        self._remove = FittingButton("Leave it out", "close", self)
+        self._remove = FittingButton("Remove", "close", self)
         self._remove.show_icon_only(True)
         self._remove.setProperty("role", "flat")
         self._remove.setAutoDefault(False)
         self._remove.clicked.connect(self.unwanted)
         self._wrong = Remark(self, selectable=True)
-        line = row((self.setting, 3), self.scale, (self.low, 2), (self.high, 2), self._remove, gap_px=6)
-        column(line, self._wrong, on=self, margins=NO_MARGINS, gap_px=2)
+        line = row((self.setting, 3), self.scale, (self.low, 2), (self.high, 2), self._remove, gap_px=GAP_S)
+        column(line, self._wrong, on=self, margins=NO_MARGINS, gap_px=GAP_XS)
         for box, characters in ((self.setting, _SETTING_CHARACTERS), (self.scale, _SCALE_CHARACTERS)):
             leave_wheel_to_page(box)
             box.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
@@ -133,18 +134,20 @@ class SearchedSetting(QWidget):
     @property
     def asked(self) -> Any:
         """What is searched of it, as the command takes it."""
-        if self._scale is Scale.CHOICES:
+        if self._scale is Distribution.CHOICES:
             return f"[{self.low.text()}]"
-        return {"low": self.low.text(), "high": self.high.text(), "log": self._scale is Scale.LOG}
+        return {"low": self.low.text(), "high": self.high.text(), "log": self._scale is Distribution.LOG}
 
     @property
-    def _scale(self) -> Scale:
-        return Scale(self.scale.currentData())  # Qt keeps the word alone
+    def _scale(self) -> Distribution:
+        return Distribution(self.scale.currentData())  # Qt keeps the word alone
 
     def _setting_chosen(self) -> None:
         spec = specs().get(self.key)
-        scales = tuple(Scale) if spec is None or spec.kind in _NUMBERS else (Scale.CHOICES,)
-        scale, low, high = suggested(spec, self._value_of(self.key)) if spec else (Scale.LINEAR, "", "")
+        scales = tuple(Distribution) if spec is None or spec.kind in _NUMBERS else (Distribution.CHOICES,)
+        scale, low, high = (
+            suggested(spec, self._value_of(self.key)) if spec else (Distribution.LINEAR, "", "")
+        )
         with QSignalBlocker(self.scale):
             self.scale.clear()
             for one in scales:
@@ -157,7 +160,7 @@ class SearchedSetting(QWidget):
         self._scale_chosen()
 
     def _scale_chosen(self) -> None:
-        choices = self._scale is Scale.CHOICES
+        choices = self._scale is Distribution.CHOICES
         self.high.setVisible(not choices)
         self.low.setAccessibleName("Choices" if choices else "From")
         self.low.setPlaceholderText("such as 16, 32, 64" if choices else "from")
@@ -200,7 +203,7 @@ class SweepFields(QObject):
             leave_wheel_to_page(box)
         self.searched: list[SearchedSetting] = []
         self._lines = QWidget(parent)
-        self._column = column(on=self._lines, margins=NO_MARGINS, gap_px=6)
+        self._column = column(on=self._lines, margins=NO_MARGINS, gap_px=GAP_S)
         self.add = FittingButton("A&dd a setting", "add", parent)
         self.add.setAutoDefault(False)
         self.add.clicked.connect(self.add_setting)

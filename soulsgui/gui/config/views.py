@@ -12,7 +12,7 @@ from soulsgui.gui.config.draft import FILE_NAME, Draft, by_key, by_line, line_of
 from soulsgui.gui.config.yaml_edit import YamlEdit
 from soulsgui.gui.settings.form import SettingsForm
 from soulsgui.gui.settings.spec import specs
-from soulsgui.gui.widgets.boxes import column
+from soulsgui.gui.widgets.boxes import TAB_MARGINS, column
 from soulsgui.gui.widgets.labels import Label, muted, wrapped
 
 _READING = "Reading the configuration …"
@@ -44,13 +44,13 @@ class Views(QTabWidget):
         self._stale = False
         self._filling = False
         self._form_page = QWidget(self)
-        unreadable = "The text is not YAML at the moment, so the form can't show it. Mend it in the tab YAML."
+        unreadable = "The text is not YAML at the moment, so the form can't show it. Fix it in the tab YAML."
         self._unreadable = wrapped(unreadable, self._form_page, "bad")
         self._unreadable.hide()
         self._waiting = muted(wrapped(_READING, self._form_page))
         self._waiting.setAlignment(Qt.AlignmentFlag.AlignCenter)
         parts = self._unreadable, (self._waiting, 1)
-        self._form_column = column(*parts, on=self._form_page, margins=(0, 8, 0, 0))
+        self._form_column = column(*parts, on=self._form_page, margins=TAB_MARGINS)
         self.addTab(self._form_page, "&Form")
         self.addTab(self._text_page(), "&YAML")
         self.addTab(self.differences, "&Differences")
@@ -61,8 +61,8 @@ class Views(QTabWidget):
     def _text_page(self) -> QWidget:
         page = QWidget(self)
         page.setFocusProxy(self.text)
-        about = muted(Label("Only what differs from the shipped values needs to stand here.", page))
-        column(about, (self.text, 1), on=page, margins=(0, 8, 0, 0))
+        about = muted(Label("Only what differs from the defaults needs to be here.", page))
+        column(about, (self.text, 1), on=page, margins=TAB_MARGINS)
         return page
 
     def say_waiting(self, why: str) -> None:

@@ -12,7 +12,7 @@ from soulsgui.gui.models.connection import Connection
 from soulsgui.gui.models.records import Column, RecordsModel, number
 from soulsgui.gui.shell import Shell, notify_problem
 from soulsgui.gui.states import Look, level_look
-from soulsgui.gui.widgets.boxes import column
+from soulsgui.gui.widgets.boxes import TAB_MARGINS, column
 from soulsgui.gui.widgets.empty_state import EmptyState
 from soulsgui.gui.widgets.table import Table
 from soulsgui.wire.control import AuditEntry
@@ -63,7 +63,7 @@ class AuditTab(QWidget):
         self._stack = QStackedLayout()
         self._stack.addWidget(self._empty)
         self._stack.addWidget(self.table)
-        column(self._stack, on=self, margins=(0, 8, 0, 0))
+        column(self._stack, on=self, margins=TAB_MARGINS)
         self._fetch = Fetch(self, self._ask, came=self._take, failed=partial(notify_problem, shell))
         feed.audit_arrived.connect(self._arrived)
         feed.snapshot_taken.connect(self.refresh)
@@ -78,7 +78,7 @@ class AuditTab(QWidget):
         return self._feed.ask("history.audit", {"limit": _MOST})
 
     def _take(self, result: dict[str, Any]) -> None:
-        self._empty.say("Nothing was changed yet", "Commands of windows and command lines stand here.")
+        self._empty.say("Nothing was changed yet", "Commands of windows and command lines are listed here.")
         self._show([AuditEntry.model_validate(one) for one in result["entries"]])
 
     def _show_connection(self, connection: Connection) -> None:

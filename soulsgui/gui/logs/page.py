@@ -1,15 +1,13 @@
 """The page of the logs: of each service or of all, of this run or an earlier one; and of commands."""
 
 import time
-from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from PySide6.QtCore import QDir, QSignalBlocker, QTimer
+from PySide6.QtCore import QSignalBlocker, QTimer
 from PySide6.QtGui import QShowEvent
-from PySide6.QtWidgets import QComboBox, QFileDialog, QSizePolicy, QTabWidget, QWidget
+from PySide6.QtWidgets import QComboBox, QSizePolicy, QTabWidget, QWidget
 
-from soulsgui.gui.feed import Feed, Fetch
+from soulsgui.gui.feed import Feed
 from soulsgui.gui.logs.audit import AuditTab
 from soulsgui.gui.logs.reader import (
     MOST_LINES,
@@ -25,15 +23,15 @@ from soulsgui.gui.logs.reader import (
     services_offered,
 )
 from soulsgui.gui.models.connection import Connection, why_not
-from soulsgui.gui.shell import notify_problem
-from soulsgui.gui.text import plural
-from soulsgui.gui.widgets.boxes import column, flow
-from soulsgui.gui.widgets.dialog import FittingFileDialog
+from soulsgui.gui.shell import notify_problem, write_file
+from soulsgui.gui.theme import GAP_S
+from soulsgui.gui.widgets.boxes import PAGE_MARGINS, TAB_MARGINS, column, flow
+from soulsgui.gui.widgets.dialog import ask_where_to_save
 from soulsgui.gui.widgets.fitting_button import FittingButton
 from soulsgui.gui.widgets.inputs import leave_wheel_to_page
 from soulsgui.gui.widgets.labels import Label, muted
 from soulsgui.gui.widgets.log_pane import LogPane
-from soulsgui.wire.control import ApiError, ErrorCode, LogLine, RunStatus, RunSummary
+from soulsgui.wire.control import ApiError, ErrorCode, LogLine, RunStatus
 
 if TYPE_CHECKING:
     from soulsgui.gui.shell import Shell
@@ -59,12 +57,10 @@ class LogsPage(QWidget):
         self.landing = self.pane = LogPane(self)
         self._build()
         self._reader = LogReader(feed, self)
-        self._runs = Fetch(self, partial(feed.ask, "runs.list"), came=self._take_runs)
         self._narrow_soon = QTimer(self, singleShot=True, interval=_NARROW_MS)
         self._connect()
         self._offer_services()
-        self._offer_runs([])
-        self._runs.request()
+        self._offer_runs()
         self._read()
 
     def _build(self) -> None:
@@ -81,15 +77,15 @@ class LogsPage(QWidget):
         self.earlier = FittingButton("Load &earlier", "arrow-up", self)
         self.save = FittingButton("Save &as…", "export", self)
         self.save.explain("Save the lines shown as a text file")
-        head = flow(*parts, self._note, self.earlier, self.save, gap_px=8)
+        head = flow(*parts, self._note, self.earlier, self.save, gap_px=GAP_S)
         logs = QWidget(self)
-        column(head, (self.pane, 1), on=logs, margins=(0, 8, 0, 0), gap_px=8)
+        column(head, (self.pane, 1), on=logs, margins=TAB_MARGINS, gap_px=GAP_S)
         self.tabs = QTabWidget(self)
         self.tabs.setDocumentMode(True)
         self.tabs.addTab(logs, "Lo&gs")
         self.audit = AuditTab(self._feed, self._shell, self)
         self.tabs.addTab(self.audit, "A&udit")
-        column((self.tabs, 1), on=self, margins=(12, 10, 12, 8))
+        column((self.tabs, 1), on=self, margins=PAGE_MARGINS)
 
     def _connect(self) -> None:
         self.service.activated.connect(lambda _: self._read())
@@ -106,6 +102,7 @@ class LogsPage(QWidget):
         self._reader.failed.connect(self._failed)
         self._feed.snapshot_taken.connect(self.refresh)
         self._feed.run_changed.connect(self._run_changed)
+        self._feed.library.runs.changed.connect(self._offer_runs)
         self._feed.services_changed.connect(self._offer_services)
         self._feed.connection_changed.connect(self._show_connection)
 
@@ -153,13 +150,13 @@ class LogsPage(QWidget):
         """Read the newest lines again: what came live before may have gaps."""
         self._present_run = self._feed.status.run.id
         self._offer_services()
-        self._runs.request()
+        self._offer_runs()
         self._read()
 
     def _run_changed(self, run: RunStatus) -> None:
         if run.id != self._present_run:
             self._present_run = run.id
-            self._runs.request()
+            self._offer_runs()
             if not self.place.run:
                 self._read()
 
@@ -174,16 +171,13 @@ class LogsPage(QWidget):
                 self.service.addItem(service_words(name), name)
             self.service.setCurrentIndex(max(self.service.findData(chosen), 0))
 
-    def _take_runs(self, result: dict[str, Any]) -> None:
-        self._offer_runs([RunSummary.model_validate(run) for run in result["runs"]])
-
-    def _offer_runs(self, runs: list[RunSummary]) -> None:
+    def _offer_runs(self) -> None:
         chosen = self.run.currentData()
         now = time.time()
         with QSignalBlocker(self.run):
             self.run.clear()
             self.run.addItem("This run", "")
-            for run in runs:
+            for run in self._feed.library.runs.entries:
                 if run.id != self._present_run:
                     self.run.addItem(run_words(run, now), run.id)
             self.run.setCurrentIndex(max(self.run.findData(chosen), 0))
@@ -271,35 +265,17 @@ class LogsPage(QWidget):
 
     def _ask_where_to_save(self) -> None:
         name = f"{self.place.service or 'soulsgui'}.log"
-        dialog = FittingFileDialog(
-            "Save the lines shown",
-            lambda path: self.save_to(Path(path)),
-            self,
-            QFileDialog.AcceptMode.AcceptSave,
-        )
-        dialog.setDirectory(QDir.homePath())
-        dialog.setNameFilter("Log files (*.log *.txt);;All files (*)")
-        dialog.selectFile(name)
-        dialog.open()
+        kinds = "Log files (*.log *.txt);;All files (*)"
+        ask_where_to_save("Save the lines shown", name, kinds, self.save_to, self)
 
-    def save_to(self, path: Path) -> None:
+    def save_to(self, path: str) -> None:
         """Write the lines shown into a file, and tell what became of it."""
-        lines = self.pane.shown
-        try:
-            path.write_text(as_file(lines), encoding="utf-8")
-        except OSError as error:
-            reason = error.strerror or str(error)
-            self._shell.notify(
-                "error",
-                f"The log could not be saved: {reason}",
-                f"Choose another folder than {path.parent}.",
-            )
-            return
-        done = plural(len(lines), "{n} line was saved", "{n} lines were saved")
-        self._shell.notify("success", done, str(path))
+        words = as_file(self.pane.shown)
+        write_file(self._shell, path, lambda place: place.write_text(words, encoding="utf-8"))
 
     def showEvent(self, event: QShowEvent) -> None:
         """Show the present."""
         super().showEvent(event)
+        self._feed.library.runs.want()
         self._offer_services()
         self._say_state()

@@ -82,7 +82,7 @@ def nothing_found(place: LogPlace, service: str, run: str) -> str:
     elif place.words:
         what = f"No line contains “{place.words}”."
     else:
-        what = "There is no line of this level or above."
+        what = "There are no lines of this level or above."
     where = f"All that is kept of the log was searched: {service}, {run}. Other runs have logs of their own."
     return f"{what}\n{where}"
 

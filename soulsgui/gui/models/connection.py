@@ -101,7 +101,7 @@ def banner_words(connection: Connection, now: float) -> BannerWords | None:
         case ConnectionState.START_FAILED:
             if connection.config is not None:
                 title = "The server can't start as it is configured"
-                return BannerWords("state-bad", Tone.BAD, title, detail, "Mend it…")
+                return BannerWords("state-bad", Tone.BAD, title, detail, "Fix it…")
             return BannerWords("state-bad", Tone.BAD, "The runner could not be started", detail, "Try again")
         case ConnectionState.CONNECTING:
             return BannerWords("state-busy", Tone.BUSY, f"Connecting to {server} …", detail)
@@ -110,23 +110,23 @@ def banner_words(connection: Connection, now: float) -> BannerWords | None:
             as_of = ""
             if connection.since is not None:
                 moment = text.clock(connection.since, now)
-                as_of = f"Data as of {moment}. Training goes on without this window."
+                as_of = f"Data as of {moment}. Training continues without this window."
             return BannerWords("state-retry", Tone.WARNING, title, as_of, "Try now")
         case ConnectionState.REDIS_DOWN:
             detail = detail or "The runner starts it again; clients keep their samples meanwhile."
             return BannerWords("state-bad", Tone.BAD, "Redis is down", detail, "Show its log")
         case ConnectionState.RUNNER_GONE:
-            detail = "Its services go on by themselves. Taking over starts a new runner that adopts them."
+            detail = "Its services keep running. Taking over starts a new runner that adopts them."
             return BannerWords("state-warning", Tone.WARNING, "The runner is gone", detail, "Take over")
         case ConnectionState.SHUT_DOWN:
             detail = "It was ended on purpose. Its runs can be resumed once it is started again."
             return BannerWords("power", Tone.IDLE, "The server is shut down", detail, "Start it")
         case ConnectionState.WRONG_TOKEN:
             title = f"{server} does not accept this window's token"
-            detail = "The runner was started anew, or belongs to another user."
+            detail = "The runner was restarted, or belongs to another user."
             return BannerWords("state-refused", Tone.BAD, title, detail, "Read the token again")
         case ConnectionState.NOT_ALLOWED:
-            title = f"Not allowed to steer {server}"
+            title = f"Not allowed to control {server}"
             return BannerWords("state-refused", Tone.BAD, title, detail, "Try again")
         case ConnectionState.TOO_OLD:
             title = f"This window is too old for {server}"

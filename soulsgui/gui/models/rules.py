@@ -46,6 +46,20 @@ def short_name(name: str) -> str:
     return "_".join(name.split("_")[2:]) or name
 
 
+def goal_words(goal: float) -> str:
+    """Return a goal as the user wrote it: `475`."""
+    return f"{goal:,g}"
+
+
+def window_words(run: RunStatus) -> str:
+    """Return what the mean return is over: `Mean of the last 20 episodes`."""
+    if not run.goal_window:
+        return "Mean of the last episodes (stop.window)"
+    if run.goal_window == 1:
+        return "Return of the last episode"
+    return f"Mean of the last {run.goal_window:,} episodes"
+
+
 def algorithm_title(run: RunStatus | RunSummary) -> str:
     """Return how what a run learns with is called on screen, such as QR-DQN; empty while there is no run."""
     return algorithm_name(run.algorithm, run.agent).replace("_", "-").upper()
@@ -85,7 +99,7 @@ def _stopping_words(active: RunStatus) -> str:
 def load_question(checkpoint: CheckpointInfo, run: RunSummary, active: RunStatus) -> Question:
     """Return what to ask before the run that goes on continues from a checkpoint, of it or of another run."""
     sentences = [f"{run_title(active)} is saved first; its clients stay."]
-    sentences.append(f"It goes on from update {text.count(checkpoint.updates)} as a new attempt.")
+    sentences.append(f"It continues from update {text.count(checkpoint.updates)} as a new attempt.")
     if active.id == run.id and active.env_steps > checkpoint.env_steps:
         steps = text.count(active.env_steps - checkpoint.env_steps)
         sentences.append(f"The {steps} steps after it stay on the curves, marked as overwritten.")
@@ -102,7 +116,7 @@ def why_not_trashed(chosen: CheckpointInfo | None, goes_on: bool) -> str:
     if chosen.pinned:
         return "It is pinned: unpin it first."
     kept = goes_on and chosen.kind in _ROTATED
-    return "The run goes on and keeps it for the case of a crash." if kept else ""
+    return "The run is active and needs it in case of a crash." if kept else ""
 
 
 def why_run_not_trashed(chosen: RunSummary | None, active: RunStatus) -> str:
@@ -111,7 +125,7 @@ def why_run_not_trashed(chosen: RunSummary | None, active: RunStatus) -> str:
         return "Choose a run first."
     if chosen.pinned:
         return "It is pinned: unpin it first."
-    return "It goes on: stop it first." if chosen.id == active.id and run_is_active(active.state) else ""
+    return "It is running: stop it first." if chosen.id == active.id and run_is_active(active.state) else ""
 
 
 def purge_question(what: str, size_bytes: int) -> Question:
@@ -156,7 +170,7 @@ _STEERING = (
         "pause",
         "It waits, with its environments open, until it is resumed",
     ),
-    ClientAction("resume", "Resume", "Resuming …", "Resumed", "resume", "Play on"),
+    ClientAction("resume", "Resume", "Resuming …", "Resumed", "resume", "Continue playing"),
     ClientAction(
         "drain",
         "Finish episode, then stop",
@@ -184,7 +198,7 @@ _ADMITTING = (
         "Purging …",
         "Purged",
         "trash",
-        "Let the run learn no more from what it has sent so far",
+        "Stop the run from learning from what it has sent so far",
     ),
     ClientAction(
         "revoke",
@@ -255,10 +269,10 @@ def question_before(action: str, clients: Sequence[ClientStatus]) -> Question | 
         sentence = "What has come so far leaves the replay memory for good. What was learned from it stays."
         return Question(f"Purge {names}?", sentence, "Purge")
     sentence = (
-        "It is cut off at once, and what it has not sent yet is lost. To let it in again, invite it anew."
+        "It is cut off at once, and what it has not sent yet is lost. To let it in again, invite it again."
         if len(clients) == 1
         else "They are cut off at once, and what they have not sent yet is lost. "
-        "To let them in again, invite them anew."
+        "To let them in again, invite them again."
     )
     return Question(f"Revoke {names}?", sentence, "Revoke")
 
@@ -266,7 +280,7 @@ def question_before(action: str, clients: Sequence[ClientStatus]) -> Question | 
 def why_no_log(client: ClientStatus) -> str:
     """Return why the log of a client can't be shown; empty when it can."""
     told = client.local or client.age_s is not None
-    return "" if told else f"{client.name} has told nothing here yet."
+    return "" if told else f"{client.name} has reported nothing yet."
 
 
 def why_no_look(client: ClientStatus) -> str:

@@ -4,23 +4,23 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from PySide6.QtCore import QEvent, QSize, QTimer
-from PySide6.QtWidgets import QSizePolicy, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from soulsgui.gui import text
 from soulsgui.gui.colours import Tone
-from soulsgui.gui.models.rules import algorithm_title
+from soulsgui.gui.models.rules import algorithm_title, goal_words, window_words
 from soulsgui.gui.states import is_inference_server, run_is_active, run_look
+from soulsgui.gui.theme import GAP_L, GAP_XS
+from soulsgui.gui.widgets.boxes import NO_MARGINS, column
 from soulsgui.gui.widgets.flow_layout import FlowLayout
 from soulsgui.gui.widgets.labels import ElidedLabel, StateLabel, set_property, set_tip
 from soulsgui.wire.control import ClientStatus, RunStatus
 from soulsgui.wire.messages.chunk import Reason
 
-_GAP_PX = 14
 _HEAD_CHARACTERS = 18
 _NAME_CHARACTERS = 40
 _NAMED = 2
-_MARGIN_PX = 4
-_LEFT = "How long it takes to its goal if it goes on as at present: a guess"
+_LEFT = "How long it takes to its goal if it continues as now: a guess"
 _LAG = "Updates between the weights that samples were made with and the newest ones"
 
 
@@ -88,20 +88,6 @@ def round_words(run: RunStatus, clients: Sequence[ClientStatus]) -> str:
     if len(paused) > _NAMED:
         names += f" and {len(paused) - _NAMED} more"
     return f"rounds of {playing} of {playing + len(paused)} clients ({names} paused)"
-
-
-def goal_words(goal: float) -> str:
-    """Return a goal as the user wrote it: `475`."""
-    return f"{goal:,g}"
-
-
-def window_words(run: RunStatus) -> str:
-    """Return what the mean return is over: `Mean of the last 20 episodes`."""
-    if not run.goal_window:
-        return "Mean of the last episodes (stop.window)"
-    if run.goal_window == 1:
-        return "Return of the last episode"
-    return f"Mean of the last {run.goal_window:,} episodes"
 
 
 def _returns(run: RunStatus) -> list[Figure]:
@@ -179,11 +165,7 @@ class _FigureBox(QWidget):
         self._caption.setProperty("weight", "muted")
         self._value = ElidedLabel("", self)
         self._value.setProperty("heading", "0")
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(0)
-        column.addWidget(self._caption)
-        column.addWidget(self._value)
+        column(self._caption, self._value, on=self, margins=NO_MARGINS, gap_px=0)
 
     def show_figure(self, figure: Figure) -> None:
         self._caption.setText(figure.caption)
@@ -207,11 +189,7 @@ class _Head(QWidget):
         self.run = ElidedLabel("", self)
         self.run.setProperty("weight", "muted")
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(0)
-        column.addWidget(self.state)
-        column.addWidget(self.run)
+        column(self.state, self.run, on=self, margins=NO_MARGINS, gap_px=0)
 
     def minimumSizeHint(self) -> QSize:
         character = self.fontMetrics().averageCharWidth()
@@ -226,8 +204,8 @@ class FiguresRow(QWidget):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._head = _Head(self)
-        self._row = FlowLayout(_GAP_PX, parent=self)
-        self._row.setContentsMargins(_MARGIN_PX, 0, _MARGIN_PX, 0)
+        self._row = FlowLayout(GAP_L, parent=self)
+        self._row.setContentsMargins(GAP_XS, 0, GAP_XS, 0)
         self._row.addWidget(self._head)
         self._boxes: dict[str, _FigureBox] = {}
         self._known: RunStatus | None = None
@@ -264,7 +242,7 @@ class FiguresRow(QWidget):
     def minimumSizeHint(self) -> QSize:
         """Never make the page wider than its widest figure: the others stand below."""
         widest = max((box.minimumWidth() for box in self._boxes.values()), default=0)
-        return QSize(widest + 2 * _MARGIN_PX, super().minimumSizeHint().height())
+        return QSize(widest + 2 * GAP_XS, super().minimumSizeHint().height())
 
     def changeEvent(self, event: QEvent) -> None:
         """Follow the font's size."""

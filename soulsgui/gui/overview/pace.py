@@ -69,9 +69,9 @@ def bottleneck_words(run: RunStatus, clients: Sequence[ClientStatus]) -> str:
     if run.state != "running" or not playing or learner is None:
         return ""
     gain = gain_of_one_more(learner, len(playing), in_rounds=run.algorithm == "ppo")
-    more = f"one more client would give +{text.percent(100 * gain)}"
+    more = f"one more client would give {text.percent(100 * gain)} more steps a second"
     if gain < _WORTH_TELLING:
-        more = "one more client would give nothing"
+        more = "one more client would give no more steps"
     if learner >= _WORTH_TELLING and learner >= (samples or 0.0):
         return f"The trainer waits for samples {text.percent(100 * learner)} of the time; {more}."
     if (samples or 0.0) >= _WORTH_TELLING:

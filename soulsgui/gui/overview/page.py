@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QSettings, Qt, QTimer, Signal
@@ -14,25 +15,26 @@ from PySide6.QtWidgets import (
 
 from soulsgui.gui.clients.section import ClientsSection
 from soulsgui.gui.feed import Feed
-from soulsgui.gui.geometry import Memory
 from soulsgui.gui.logs.reader import LogPlace, LogReader
 from soulsgui.gui.models.connection import Connection, why_not
-from soulsgui.gui.overview.end import EndStrip
+from soulsgui.gui.models.rules import CLIENT_ACTIONS
+from soulsgui.gui.overview.curve import CurveSection
 from soulsgui.gui.overview.figures import FiguresRow, round_words
 from soulsgui.gui.overview.pace import bottleneck_words, seconds_left
-from soulsgui.gui.overview.plot import PlotSection
 from soulsgui.gui.overview.services import ServiceRow
 from soulsgui.gui.overview.since import SinceStrip
-from soulsgui.gui.plotting.nearest import find_nearest
+from soulsgui.gui.plotting.nearest import nearest
 from soulsgui.gui.shell import Action, Shell, notify_problem
 from soulsgui.gui.shell.pages import OVERVIEW, PLOTS
 from soulsgui.gui.states import run_is_active
-from soulsgui.gui.widgets.boxes import NO_MARGINS, column, row
+from soulsgui.gui.theme import GAP_S, GAP_XS
+from soulsgui.gui.widgets.boxes import NO_MARGINS, PAGE_MARGINS, column, row
 from soulsgui.gui.widgets.empty_state import EmptyState
 from soulsgui.gui.widgets.fitting_button import FittingButton
-from soulsgui.gui.widgets.labels import ElidedLabel, muted
+from soulsgui.gui.widgets.geometry import Memory
+from soulsgui.gui.widgets.labels import ElidedLabel, muted, wrapped
 from soulsgui.gui.widgets.log_pane import LogPane
-from soulsgui.wire.control import NEWEST, ApiError, CheckpointInfo, ClientStatus, Event, LogLine
+from soulsgui.wire.control import NEWEST, ApiError, ClientStatus, Event, LogLine
 
 _LINES = 100
 _NO_LIMIT = 16_777_215  # of Qt, for the height of a widget
@@ -63,11 +65,11 @@ class LastLines(QWidget):
         self.open_logs = FittingButton("All logs", "log", self)
         self.open_logs.show_icon_only(True)
         column(
-            row(self.unfold, (self.newest, 1), self.open_logs, gap_px=6),
+            row(self.unfold, (self.newest, 1), self.open_logs, gap_px=GAP_S),
             (self.pane, 1),
             on=self,
             margins=NO_MARGINS,
-            gap_px=4,
+            gap_px=GAP_XS,
         )
         self.unfold.toggled.connect(self._fold)
         self.unfold.setChecked(str(settings.value("overview/log")) == "open")
@@ -141,12 +143,13 @@ class OverviewPage(QWidget):
         self._memory = Memory(shell.settings(), OVERVIEW)
         self.since = SinceStrip(feed, shell, self)
         self.services = ServiceRow(feed, self, clock)
-        self.end = EndStrip(feed, shell, self)
         self.figures = FiguresRow(self)
         self.watch = FittingButton("Watch it play", "watch", self)
         self.watch.explain("The weights that are trained at this moment play, and you see how")
-        self.plot = PlotSection(feed, shell.settings(), self)
-        self.clients = ClientsSection(feed, self)
+        self.plot = CurveSection(feed, shell.settings(), self)
+        self.no_clients = muted(wrapped("", self))
+        self.no_clients.setAlignment(Qt.AlignmentFlag.AlignCenter)
+        self.clients = ClientsSection(feed, "overviewClients", CLIENT_ACTIONS, self.no_clients, parent=self)
         self.bottleneck = muted(ElidedLabel("", self))
         self.log = LastLines(feed, shell.settings(), self)
         self.landing = self.plot.host
@@ -161,12 +164,12 @@ class OverviewPage(QWidget):
         self.empty.acted.connect(lambda: self._shell.open_new_run())
         self._run_part = QWidget(self)
         figures = row((self.figures, 1), (self.watch, Qt.AlignmentFlag.AlignTop))
-        column(self.end, figures, (self.plot, 1), on=self._run_part, margins=NO_MARGINS, gap_px=6)
+        column(figures, (self.plot, 1), on=self._run_part, margins=NO_MARGINS, gap_px=GAP_S)
         self._stack = QStackedWidget(self)
         self._stack.addWidget(self._run_part)
         self._stack.addWidget(self.empty)
         below = QWidget(self)
-        column((self.clients, 1), self.bottleneck, on=below, margins=NO_MARGINS, gap_px=4)
+        column((self.clients, 1), self.bottleneck, on=below, margins=NO_MARGINS, gap_px=GAP_XS)
         self._splitter = QSplitter(Qt.Orientation.Vertical, self)
         self._splitter.setObjectName("overviewSplitter")
         for place, (part, share) in enumerate(zip((self._stack, below, self.log), _SHARES, strict=True)):
@@ -175,7 +178,7 @@ class OverviewPage(QWidget):
         self._splitter.setSizes([100 * share for share in _SHARES])
         self._splitter.setCollapsible(0, False)
         parts = self.since, self.services, (self._splitter, 1)
-        column(*parts, on=self, margins=(12, 10, 12, 8), gap_px=8)
+        column(*parts, on=self, margins=PAGE_MARGINS, gap_px=GAP_S)
 
     def _connect(self) -> None:
         feed = self._feed
@@ -187,10 +190,10 @@ class OverviewPage(QWidget):
         feed.clients_changed.connect(self._clients_changed)
         feed.connection_changed.connect(self._show_connection)
         self.plot.all_asked.connect(lambda metric, run: self._shell.show_page(PLOTS, metric=metric, run=run))
+        self.clients.emptied.connect(self._say_no_clients)
         for part in (self.services.signals, self.plot, self.clients, self.log):
             part.problem.connect(self._tell)
-        for log_asked in (self.services.signals.log_asked, self.end.log_asked):
-            log_asked.connect(self._open_log)
+        self.services.signals.log_asked.connect(self._open_log)
         self.since.chosen.connect(self._open_log_at)
         self.log.open_logs.clicked.connect(lambda: self._open_log(""))
         self._show_connection(feed.connection)
@@ -227,13 +230,12 @@ class OverviewPage(QWidget):
         plot.clicked.connect(self._look_for_checkpoint)
 
     def _look_for_checkpoint(self, x: float) -> None:
-        run = self._feed.status.run
-
-        def offer(info: CheckpointInfo, words: str) -> None:
-            action = Action("Watch it play", lambda: self._shell.open_player(run, info.id))
+        found = nearest(self.plot.checkpoints, self.plot.controls.chosen_axis, x)
+        if found is not None:
+            info, words = found
+            watch = partial(self._shell.open_player, self._feed.status.run, info.id)
+            action = Action("Watch it play", watch)
             self._shell.notify("info", words, action=action, about="nearest checkpoint")
-
-        find_nearest(self._feed, run.id, self.plot.controls.chosen_axis, x, offer)
 
     def _show_all(self) -> None:
         if self.isVisible():
@@ -251,7 +253,6 @@ class OverviewPage(QWidget):
         if not self.isVisible():
             return
         self.plot.show_run(run)
-        self.end.show_run(run)
         self._note_rounds()
         self.figures.show_run(run)
         self.watch.setVisible(run_is_active(run.state))
@@ -266,8 +267,12 @@ class OverviewPage(QWidget):
         if known:
             self.empty.say("No run yet", "Start one, and its curve appears here within seconds.")
         else:
-            self.empty.say(why_not(self._feed.connection), "The server has not told anything so far.")
+            self.empty.say(why_not(self._feed.connection), "The server has sent nothing yet.")
         self.empty.button.setVisible(known)
+
+    def _say_no_clients(self, away: str, filtered: bool) -> None:
+        nobody = "No clients yet. They appear when a run begins or one joins from elsewhere."
+        self.no_clients.setText(away or ("No client matches the filter." if filtered else nobody))
 
     def _show_connection(self, connection: Connection) -> None:
         self.services.show_connection(connection)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from PySide6.QtCore import QObject, QSize, Signal
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QSizePolicy, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFrame, QSizePolicy, QWidget
 
 from soulsgui.gui import text
 from soulsgui.gui.colours import Tone
@@ -13,7 +13,9 @@ from soulsgui.gui.feed import Call, Feed
 from soulsgui.gui.models.connection import Connection, why_not
 from soulsgui.gui.models.rules import Question, stop_question, why_refused
 from soulsgui.gui.states import Look, phase_word, service_look, service_title
+from soulsgui.gui.theme import GAP_M, GAP_S, GAP_XS
 from soulsgui.gui.widgets.ask import AskingButton
+from soulsgui.gui.widgets.boxes import NO_MARGINS, column, row
 from soulsgui.gui.widgets.command_button import CommandButton, Words
 from soulsgui.gui.widgets.fitting_button import FittingButton
 from soulsgui.gui.widgets.flow_layout import FlowLayout
@@ -136,9 +138,6 @@ SendCommand = Callable[[str, dict[str, object]], Call]
 """Sends a command by name with its parameters."""
 
 _ORDER = ("redis", "gateway", "exporter", "trainer", "telemetry", "evaluator", "inference", "sink")
-_MARGIN_PX = 10
-_BUTTON_GAP_PX = 6
-_CARD_GAP_PX = 8
 _OPEN_CHARACTERS = 26
 _SINGLE_CHARACTERS = 36
 _MOST_SINGLE = 32
@@ -191,18 +190,12 @@ class _Card(QFrame):
     """
 
     def __init__(
-        self,
-        name: str,
-        send: SendCommand,
-        parent: QWidget | None,
-        clock: Callable[[], float],
-        signals: CardSignals,
+        self, name: str, parent: QWidget | None, clock: Callable[[], float], signals: CardSignals
     ) -> None:
         super().__init__(parent)
         self.signals = signals
         self.setObjectName(f"service-{name}")
         self.setProperty("part", "card")
-        self.send = send
         self.connected = True
         self.why_not = ""
         self._clock = clock
@@ -222,29 +215,13 @@ class _Card(QFrame):
         self.details.setCheckable(True)
         self.details.show_icon_only(True)
         self.details.toggled.connect(self._fold)
-        self._head = QHBoxLayout()
-        self._head.setSpacing(4)
-        self._head.addWidget(self._mark)
-        self._head.addWidget(self._title)
-        self._head.addWidget(self._brief, 1)
+        self._head = row(self._mark, self._title, (self._brief, 1), gap_px=GAP_XS)
         self._body = QWidget(self)
-        inside = QVBoxLayout(self._body)
-        inside.setContentsMargins(0, 0, 0, 0)
-        inside.setSpacing(3)
-        for label in self._labels:
-            inside.addWidget(label)
-        inside.addStretch(1)
-        inside.addSpacing(4)
-        self._row = QHBoxLayout()
-        self._row.setSpacing(_BUTTON_GAP_PX)
-        inside.addLayout(self._row)
-        self._column = QVBoxLayout(self)
-        self._column.setContentsMargins(_MARGIN_PX, 5, 6, 5)
-        self._column.setSpacing(3)
-        self._column.addLayout(self._head)
-        self._column.addWidget(self._body, 100)
+        self._row = row(margins=(0, GAP_XS, 0, 0), gap_px=GAP_S)
+        column(*self._labels, None, self._row, on=self._body, margins=NO_MARGINS, gap_px=GAP_XS)
         # Beside one that is open, the line stands at the top.
-        self._column.addStretch(1)
+        margins = (GAP_M, GAP_XS, GAP_S, GAP_XS)
+        self._column = column(self._head, (self._body, 100), None, on=self, margins=margins, gap_px=GAP_XS)
         self._well = False
         self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Minimum)
 
@@ -267,35 +244,23 @@ class _Card(QFrame):
         self._row.addStretch(1)
         self._fold()
 
-    def take_status(self) -> None:
-        """Show what has just come."""
+    def note_arrival(self) -> None:
+        """Count from now on: a status has come."""
         self._came = self._clock()
-        self.arrange_buttons()
-        self.tick()
 
-    def tick(self) -> None:
-        """Let uptime and countdown go on; the owner calls it once a second."""
-        # Without a connection nothing goes on.
-        words = self.present_words(self._clock() - self._came if self.connected else 0.0)
-        if words is not None:
-            self._write(words)
+    @property
+    def passed_s(self) -> float:
+        """Seconds since the status came; without a connection nothing goes on."""
+        return self._clock() - self._came if self.connected else 0.0
 
-    def present_words(self, passed_s: float) -> CardWords | None:
-        """Return what to say so many seconds after the status came; None before any came."""
-        raise NotImplementedError
-
-    def connect_commands(self, connected: bool, why_not: str = "") -> None:
-        """Allow commands, or not with a reason; what is no longer the present is greyed."""
+    def show_present(self, connected: bool, why_not: str = "") -> None:
+        """Grey what is no longer the present, and know why commands are refused."""
         self.connected, self.why_not = connected, why_not
         for widget in (self._mark, self._title, self._brief, *self._labels):
             widget.setEnabled(connected)
-        self.arrange_buttons()
 
-    def arrange_buttons(self) -> None:
-        """Show and allow what makes sense now."""
-        raise NotImplementedError
-
-    def _write(self, words: CardWords) -> None:
+    def show_words(self, words: CardWords) -> None:
+        """Say how it is."""
         self._speaker = words.speaker
         self._mark.show_icon(words.look.icon, words.look.tone)
         self._title.setText(words.title)
@@ -349,8 +314,9 @@ class ServiceCard(_Card):
         ask: Callable[[], Question | None],
         signals: CardSignals,
     ) -> None:
-        super().__init__(name, send, parent, clock, signals)
+        super().__init__(name, parent, clock, signals)
         self._name = name
+        self._send = send
         self._status: ServiceStatus | None = None
         start = Words("Start", "Starting …", "Started")
         stop = Words("Stop", "Stopping …", "Stopped")
@@ -361,19 +327,26 @@ class ServiceCard(_Card):
         self.add_buttons(self.start, self.stop, self.restart)
 
     def _call(self, command: str) -> Call:
-        return self.send(command, {"name": self._name})
+        return self._send(command, {"name": self._name})
 
     def show_status(self, status: ServiceStatus) -> None:
         """Show the service."""
         self._status = status
-        self.take_status()
+        self.note_arrival()
+        self._arrange_buttons()
+        self.tick()
 
-    def present_words(self, passed_s: float) -> CardWords | None:
-        """Return what to say of it."""
-        return None if self._status is None else card_words(self._status, passed_s)
+    def tick(self) -> None:
+        """Let uptime and countdown go on; the owner calls it once a second."""
+        if self._status is not None:
+            self.show_words(card_words(self._status, self.passed_s))
 
-    def arrange_buttons(self) -> None:
-        """Show and allow what makes sense in this state."""
+    def connect_commands(self, connected: bool, why_not: str = "") -> None:
+        """Allow commands, or not with a reason."""
+        self.show_present(connected, why_not)
+        self._arrange_buttons()
+
+    def _arrange_buttons(self) -> None:
         state = self._status.state if self._status else "stopped"
         up = state in ("running", "starting", "stopping", "backoff")
         self.start.setVisible(state in ("stopped", "failed"))
@@ -396,7 +369,8 @@ class LocalClientsCard(_Card):
     def __init__(
         self, send: SendCommand, parent: QWidget, clock: Callable[[], float], signals: CardSignals
     ) -> None:
-        super().__init__("clients", send, parent, clock, signals)
+        super().__init__("clients", parent, clock, signals)
+        self._send = send
         self._clients: list[ServiceStatus] = []
         fewer = Words("One less", "Stopping …", "Stopped")
         more = Words("One more", "Starting …", "Started")
@@ -409,19 +383,25 @@ class LocalClientsCard(_Card):
         self.add_buttons(self.each, always=(self.fewer, self.more))
 
     def _set_count(self, change: int) -> Call:
-        return self.send("service.local_clients", {"count": max(len(self._clients) + change, 0)})
+        return self._send("service.local_clients", {"count": max(len(self._clients) + change, 0)})
 
     def show_clients(self, clients: Sequence[ServiceStatus]) -> None:
         """Show these services."""
         self._clients = list(clients)
-        self.take_status()
+        self.note_arrival()
+        self._arrange_buttons()
+        self.tick()
 
-    def present_words(self, passed_s: float) -> CardWords:
-        """Return what to say of all of them."""
-        return group_words(self._clients, passed_s)
+    def tick(self) -> None:
+        """Let the countdown go on; the owner calls it once a second."""
+        self.show_words(group_words(self._clients, self.passed_s))
 
-    def arrange_buttons(self) -> None:
-        """Allow what makes sense with so many."""
+    def connect_commands(self, connected: bool, why_not: str = "") -> None:
+        """Allow commands, or not with a reason."""
+        self.show_present(connected, why_not)
+        self._arrange_buttons()
+
+    def _arrange_buttons(self) -> None:
         possible, any_there = self.connected and not self.why_not, bool(self._clients)
         fewer = self.why_not or "One client less on the server itself"
         self.fewer.allow(possible and any_there, fewer if any_there else "There is none.")
@@ -437,7 +417,7 @@ class _Cards(QWidget):
         super().__init__(parent)
         self._make = make
         self.cards: dict[str, ServiceCard] = {}
-        self.row = FlowLayout(_CARD_GAP_PX, columns=True, parent=self)
+        self.row = FlowLayout(GAP_S, columns=True, parent=self)
 
     def show_services(self, services: Sequence[ServiceStatus]) -> None:
         for name in self.cards.keys() - {service.name for service in services}:
@@ -472,11 +452,7 @@ class ServiceRow(QWidget):
         self._more.setProperty("weight", "muted")
         self._singles.row.addWidget(self._more)
         self._singles.hide()
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(_CARD_GAP_PX)
-        column.addWidget(self._kinds)
-        column.addWidget(self._singles)
+        column(self._kinds, self._singles, on=self, margins=NO_MARGINS, gap_px=GAP_S)
 
     def _new_card(self, name: str, parent: QWidget) -> ServiceCard:
         def ask() -> Question | None:
@@ -524,8 +500,9 @@ class ServiceRow(QWidget):
 
     def tick(self) -> None:
         """Let uptimes and countdowns go on; the owner calls it once a second."""
-        for card in (*self.cards.values(), self.clients):
+        for card in self.cards.values():
             card.tick()
+        self.clients.tick()
 
     def _expand(self, on: bool) -> None:
         self.clients.each.say("Each", "arrow-down" if on else "arrow-right")

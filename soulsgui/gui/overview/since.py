@@ -14,6 +14,7 @@ from soulsgui.gui.feed import Feed
 from soulsgui.gui.icons import dress
 from soulsgui.gui.shell import Shell
 from soulsgui.gui.states import level_look
+from soulsgui.gui.theme import GAP_M, GAP_S, GAP_XS
 from soulsgui.gui.widgets.boxes import row
 from soulsgui.gui.widgets.fitting_button import FittingButton
 from soulsgui.gui.widgets.flow_layout import FlowLayout
@@ -95,9 +96,9 @@ class SinceStrip(QFrame):
         self.dismiss.show_icon_only(True)
         self.dismiss.clicked.connect(self._put_away)
         self.links: list[QPushButton] = []
-        self._parts = FlowLayout(6)
+        self._parts = FlowLayout(GAP_S)
         self._parts.addWidget(self._head)
-        row((self._parts, 1), self.dismiss, on=self, margins=(10, 3, 6, 3), gap_px=6)
+        row((self._parts, 1), self.dismiss, on=self, margins=(GAP_M, GAP_XS, GAP_S, GAP_XS), gap_px=GAP_S)
         self.hide()
         self._timer = QTimer(self, interval=_LOOK_MS)
         self._timer.timeout.connect(self._look)

@@ -12,6 +12,7 @@ from soulsgui.gui.plotting.live import LiveCurve
 from soulsgui.gui.plotting.mean import Drawn, MeanSeries
 from soulsgui.gui.plotting.series import Series
 from soulsgui.gui.plotting.view import CurvesView
+from soulsgui.gui.theme import GAP_XS
 from soulsgui.gui.widgets.boxes import NO_MARGINS, column, row
 from soulsgui.gui.widgets.labels import ElidedLabel, Heading, muted
 from soulsgui.wire.messages.metrics import EVALUATION_PREFIX
@@ -61,8 +62,8 @@ class PlotCell(QWidget):
         self._measured = self._loading = ""
         self._note = muted(ElidedLabel("", self))
         self._note.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
-        head = row(Heading(self.title, 0, self), (self._note, 1), margins=(4, 0, 4, 0))
-        column(head, (self.view, 1), on=self, margins=NO_MARGINS, gap_px=2)
+        head = row(Heading(self.title, 0, self), (self._note, 1), margins=(GAP_XS, 0, GAP_XS, 0))
+        column(head, (self.view, 1), on=self, margins=NO_MARGINS, gap_px=GAP_XS)
         self.setMinimumHeight(_LEAST_LINES * self.fontMetrics().height())
         self.view.replaced.connect(self._draw)
         self.view.loaded.connect(self._loaded)

@@ -9,6 +9,7 @@ from PySide6.QtWidgets import QListWidget, QListWidgetItem, QWidget
 
 from soulsgui.gui import text
 from soulsgui.gui.icons import colours_of, icon
+from soulsgui.gui.theme import GAP_XS
 from soulsgui.gui.widgets.boxes import NO_MARGINS, column
 from soulsgui.gui.widgets.inputs import FilterEdit
 from soulsgui.gui.widgets.labels import Heading
@@ -47,12 +48,12 @@ class Choices(QWidget):
         self.list = QListWidget(self)
         self.list.setAccessibleName(title)
         self.list.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self.list.setSpacing(2)
+        self.list.setSpacing(GAP_XS)
         self.list.setTextElideMode(Qt.TextElideMode.ElideMiddle)
         self.list.itemChanged.connect(self._item_changed)
         self.list.currentRowChanged.connect(self.current_changed)
         self.column = column(
-            Heading(title, 0, self), self.words, (self.list, 1), on=self, margins=NO_MARGINS, gap_px=4
+            Heading(title, 0, self), self.words, (self.list, 1), on=self, margins=NO_MARGINS, gap_px=GAP_XS
         )
 
     @property

@@ -3,13 +3,12 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from PySide6.QtCore import QDir
 from PySide6.QtGui import QGuiApplication
-from PySide6.QtWidgets import QFileDialog, QWidget
+from PySide6.QtWidgets import QWidget
 
 from soulsgui.gui.plotting.export import as_svg
-from soulsgui.gui.shell import Shell
-from soulsgui.gui.widgets.dialog import FittingFileDialog
+from soulsgui.gui.shell import Shell, write_file
+from soulsgui.gui.widgets.dialog import ask_where_to_save
 
 _SUFFIXES = {"csv": "Tables (*.csv)", "png": "Pictures (*.png)", "svg": "Drawings (*.svg)"}
 
@@ -27,24 +26,16 @@ class Saving:
         elif what == "copy_picture":
             QGuiApplication.clipboard().setPixmap(self._drawn.grab())
         else:
-            act = QFileDialog.AcceptMode.AcceptSave
-            dialog = FittingFileDialog("Save", lambda path: self.save_to(Path(path)), self._drawn, act)
-            dialog.setDirectory(QDir.homePath())
-            dialog.setNameFilter(_SUFFIXES[what])
-            dialog.setDefaultSuffix(what)
-            dialog.selectFile(f"plots.{what}")
-            dialog.open()
+            ask_where_to_save("Save", f"plots.{what}", _SUFFIXES[what], self.save_to, self._drawn)
 
-    def save_to(self, path: Path) -> None:
+    def save_to(self, path: str) -> None:
         """Write what is in view into a file, as its suffix says: `.csv`, `.png` or `.svg`."""
-        try:
-            if path.suffix == ".csv":
-                path.write_text(self._values(), encoding="utf-8")
-            elif path.suffix == ".svg":
-                path.write_bytes(as_svg(self._drawn, "SoulsGUI"))
-            elif not self._drawn.grab().save(str(path)):
-                raise OSError(f"it can't be written as a picture: choose {', '.join(_SUFFIXES)}")
-        except OSError as error:
-            self._shell.notify("error", f"{path.name} was not saved.", f"{error}. Choose another place.")
-        else:
-            self._shell.notify("success", f"Saved as {path}")
+        write_file(self._shell, path, self._write)
+
+    def _write(self, path: Path) -> None:
+        if path.suffix == ".csv":
+            path.write_text(self._values(), encoding="utf-8")
+        elif path.suffix == ".svg":
+            path.write_bytes(as_svg(self._drawn, "SoulsGUI"))
+        elif not self._drawn.grab().save(str(path)):
+            raise OSError(f"it can't be written as a picture: choose {', '.join(_SUFFIXES)}")

@@ -3,11 +3,12 @@
 import math
 from collections.abc import Iterable
 
-from PySide6.QtCore import QSettings, Qt, Signal
+from PySide6.QtCore import QSignalBlocker, Qt, Signal
 from PySide6.QtWidgets import QCheckBox, QComboBox, QLabel, QSizePolicy, QSlider, QWidget
 
 from soulsgui.gui import text
 from soulsgui.gui.plotting.rows import LENGTH, RETURN, Axis, axis_title
+from soulsgui.gui.theme import GAP_S
 from soulsgui.gui.throttle import Throttle
 from soulsgui.gui.widgets.fitting_button import FittingButton
 from soulsgui.gui.widgets.flow_layout import FlowLayout
@@ -15,9 +16,10 @@ from soulsgui.gui.widgets.inputs import leave_wheel_to_page
 from soulsgui.gui.widgets.labels import Label, muted, set_tip
 from soulsgui.wire.messages.metrics import EVALUATION_RETURN, RESOURCE_PREFIX
 
-_GAP_PX = 8
 _SMOOTH_EVERY_MS = 60
-_USUAL_SMOOTHING = 40
+
+USUAL_SMOOTHING = 40
+"""Position of the slider before it is moved, 0 to 100."""
 
 MEAN_RETURN = "mean_return"
 """Mean return over the last episodes (`stop.window`)."""
@@ -65,7 +67,7 @@ def smoothing_words(position: int) -> str:
 
 
 class CurveControls(QWidget):
-    """What x means, how much is smoothed, and what part of x is in view; each page keeps its own choice.
+    """What x means, how much is smoothed, and what part of x is in view; the page remembers what is chosen.
 
     Signals:
         axis_chosen: x means something else; with the `Axis`.
@@ -75,14 +77,11 @@ class CurveControls(QWidget):
     axis_chosen = Signal(object)
     smoothed = Signal(float)
 
-    def __init__(self, settings: QSettings, page: str, parent: QWidget | None = None) -> None:
+    def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._settings = settings
-        self._page = page
         self._build()
-        self._restore()
-        self._smooth_soon = Throttle(self, self._smooth, _SMOOTH_EVERY_MS)
-        self.axis_box.activated.connect(self._choose_axis)
+        self._smooth_soon = Throttle(self, lambda: self.smoothed.emit(self.weight), _SMOOTH_EVERY_MS)
+        self.axis_box.activated.connect(lambda: self.axis_chosen.emit(self.chosen_axis))
         self.smoothing.valueChanged.connect(self._smoothing_moved)
 
     def _build(self) -> None:
@@ -104,9 +103,9 @@ class CurveControls(QWidget):
         self.fit = FittingButton("Fit", "fit", self)
         self.fit.explain("Show the whole curve (Home)")
         self._note.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
-        self.row = FlowLayout(_GAP_PX, parent=self)
+        self.row = FlowLayout(GAP_S, parent=self)
         for part in (
-            self._caption("over", self.axis_box),
+            self._caption("x axis", self.axis_box),
             self.axis_box,
             self._caption("S&moothing", self.smoothing),
             self.smoothing,
@@ -122,25 +121,17 @@ class CurveControls(QWidget):
         caption.setBuddy(buddy)
         return caption
 
-    def _restore(self) -> None:
-        # Over environment steps, as papers show curves, before the first choice.
-        self.axis_box.setCurrentIndex(
-            max(self.axis_box.findData(str(self._settings.value(f"{self._page}/x"))), 0)
-        )
-        stored = str(self._settings.value(f"{self._page}/smoothing"))
-        self.smoothing.setValue(int(stored) if stored.isdecimal() else _USUAL_SMOOTHING)
+    def show_choice(self, axis: Axis, smoothing: int) -> None:
+        """Show what is chosen: what x means, and the position of the slider."""
+        self.axis_box.setCurrentIndex(self.axis_box.findData(axis))
+        with QSignalBlocker(self.smoothing):
+            self.smoothing.setValue(smoothing)
         self._say_smoothing()
 
     @property
     def chosen_axis(self) -> Axis:
         """What x means."""
         return Axis(self.axis_box.currentData())
-
-    def choose(self, axis: Axis, smoothing: int) -> None:
-        """Choose for the user, as if by hand."""
-        self.axis_box.setCurrentIndex(self.axis_box.findData(axis))
-        self._choose_axis()
-        self.smoothing.setValue(smoothing)
 
     @property
     def weight(self) -> float:
@@ -150,10 +141,6 @@ class CurveControls(QWidget):
     def note(self, words: str) -> None:
         """Say what is to be known of the curve; empty for nothing."""
         self._note.setText(words)
-
-    def _choose_axis(self) -> None:
-        self._settings.setValue(f"{self._page}/x", self.chosen_axis.value)
-        self.axis_chosen.emit(self.chosen_axis)
 
     def _smoothing_moved(self) -> None:
         self._say_smoothing()
@@ -168,7 +155,3 @@ class CurveControls(QWidget):
         )
         # The slider must not move under the mouse.
         self._smoothing_words.setMinimumWidth(self.fontMetrics().horizontalAdvance(smoothing_words(100)))
-
-    def _smooth(self) -> None:
-        self._settings.setValue(f"{self._page}/smoothing", str(self.smoothing.value()))
-        self.smoothed.emit(self.weight)

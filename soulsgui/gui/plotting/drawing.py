@@ -9,7 +9,7 @@ import numpy as np
 import pyqtgraph as pg
 from PySide6.QtCore import QPoint, QRectF, Qt, Signal
 from PySide6.QtGui import QColor, QFont, QPainter, QPaintEvent, QPen, QResizeEvent
-from PySide6.QtWidgets import QHBoxLayout, QWidget
+from PySide6.QtWidgets import QWidget
 
 from soulsgui.gui import text
 from soulsgui.gui.colours import Colours, Tone, blend
@@ -18,6 +18,8 @@ from soulsgui.gui.plotting.mean import Drawn
 from soulsgui.gui.plotting.rows import Axis, Mark, mark_at
 from soulsgui.gui.plotting.scale import Scale, ScaleKind
 from soulsgui.gui.plotting.series import Piece, Points, Reading
+from soulsgui.gui.theme import GAP_S, GAP_XS
+from soulsgui.gui.widgets.boxes import row
 from soulsgui.gui.widgets.labels import ElidedLabel, Label
 
 _DOT_PX = 6
@@ -486,23 +488,19 @@ class Legend(QWidget):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._row = QHBoxLayout(self)
-        self._row.setContentsMargins(4, 0, 4, 0)
-        self._row.setSpacing(6)
         self._parts: list[QWidget] = []
         self._curves: Sequence[DrawnCurve] = ()
         self._moment = Label("checkpoint or resume", self)
         self._moments = [_Swatch(None, self), self._moment]
         for part in self._moments:
             part.hide()
-            self._row.addWidget(part)
         self.setToolTip("Dotted pieces of a curve are what a resume from a checkpoint overwrote.")
-        self._row.addStretch(1)
         self._reading = ElidedLabel("", self)
         self._reading.setProperty("weight", "muted")
         self._reading.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
         self._reading.setAccessibleName("Values under the crosshair")
-        self._row.addWidget(self._reading, 3)
+        parts, margins = (*self._moments, None, (self._reading, 3)), (GAP_XS, 0, GAP_XS, 0)
+        self._row = row(*parts, on=self, margins=margins, gap_px=GAP_S)
 
     def show_curves(self, curves: Sequence[DrawnCurve]) -> None:
         """Name these curves."""

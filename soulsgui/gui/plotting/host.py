@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QSize, Qt, QTimer, Signal
 from PySide6.QtGui import QFocusEvent, QPaintEvent
-from PySide6.QtWidgets import QVBoxLayout, QWidget
+from PySide6.QtWidgets import QWidget
 
+from soulsgui.gui.widgets.boxes import NO_MARGINS, column
 from soulsgui.gui.widgets.labels import Label
 
 if TYPE_CHECKING:
@@ -29,13 +30,11 @@ class PlotHost(QWidget):
         super().__init__(parent)
         self._x_title = x_title
         self.plot: Plot | None = None
-        self._column = QVBoxLayout(self)
-        self._column.setContentsMargins(0, 0, 0, 0)
         self._asked = False
         self._loading = Label("Loading …", self)
         self._loading.setAlignment(Qt.AlignmentFlag.AlignCenter)
         self._loading.setProperty("weight", "muted")
-        self._column.addWidget(self._loading)
+        self._column = column(self._loading, on=self, margins=NO_MARGINS)
 
     def when_ready(self, work: Callable[["Plot"], None]) -> None:
         """Do something with the plot, now or as soon as it exists."""

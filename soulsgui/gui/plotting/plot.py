@@ -11,7 +11,7 @@ import pyqtgraph as pg
 from pyqtgraph.GraphicsScene.mouseEvents import MouseClickEvent
 from PySide6.QtCore import QEvent, QPointF, Qt, Signal
 from PySide6.QtGui import QGuiApplication, QKeyEvent, QKeySequence, QResizeEvent
-from PySide6.QtWidgets import QFrame, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFrame, QWidget
 
 from soulsgui.gui.icons import colours_of
 from soulsgui.gui.plotting.drawing import (
@@ -32,7 +32,9 @@ from soulsgui.gui.plotting.drawing import (
 from soulsgui.gui.plotting.mean import Drawn
 from soulsgui.gui.plotting.rows import Axis, Mark, axis_title
 from soulsgui.gui.plotting.scale import Scale, ScaleKind
+from soulsgui.gui.theme import GAP_S, GAP_XS
 from soulsgui.gui.throttle import Throttle
+from soulsgui.gui.widgets.boxes import column
 from soulsgui.gui.widgets.labels import Label
 
 REPAINT_MS = 70
@@ -124,11 +126,7 @@ class Plot(QFrame):
         self._empty.setWordWrap(True)
         self._empty.setProperty("weight", "muted")
         self._empty.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(8, 6, 8, 4)
-        column.setSpacing(4)
-        column.addWidget(self._legend)
-        column.addWidget(self._canvas, 1)
+        column(self._legend, (self._canvas, 1), on=self, margins=(GAP_S, GAP_S, GAP_S, GAP_XS), gap_px=GAP_XS)
         self._stale = StaleOverlay(self)
 
     @staticmethod
@@ -472,7 +470,7 @@ class Plot(QFrame):
         empty = self.is_empty
         for name in ("bottom", "left"):
             axis = self._canvas.getAxis(name)
-            axis.setStyle(showValues=not empty)
+            axis.setTicks([] if empty else None)  # of ticks without numbers specks would be left
             axis.setGrid(False if empty else 255)
             axis.showLabel(name == "bottom" and not empty and self._with_x_title)
         self._empty.setVisible(empty)

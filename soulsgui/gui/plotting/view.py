@@ -5,13 +5,14 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QTimer, Signal
 from PySide6.QtGui import QShowEvent
-from PySide6.QtWidgets import QVBoxLayout, QWidget
+from PySide6.QtWidgets import QWidget
 
 from soulsgui.gui.feed import Feed
 from soulsgui.gui.plotting.host import PlotHost
 from soulsgui.gui.plotting.live import LiveCurve
 from soulsgui.gui.plotting.mean import Drawn
 from soulsgui.gui.plotting.rows import Axis
+from soulsgui.gui.widgets.boxes import NO_MARGINS, column
 from soulsgui.wire.control import ApiError
 from soulsgui.wire.messages.metrics import Row
 
@@ -50,9 +51,7 @@ class CurvesView(QWidget):
         self.host = PlotHost(self, x_title)
         self._loading_timer = QTimer(self, singleShot=True, interval=_LOADING_AFTER_MS)
         self._loading_timer.timeout.connect(self._say_loading)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.addWidget(self.host)
+        column(self.host, on=self, margins=NO_MARGINS)
         feed.rows_arrived.connect(self._take_rows)
         self.host.when_ready(self._plot_ready)
 

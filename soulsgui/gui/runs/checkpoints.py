@@ -8,7 +8,6 @@ from PySide6.QtGui import QGuiApplication, QKeySequence, QShortcut
 from PySide6.QtWidgets import (
     QAbstractButton,
     QCheckBox,
-    QFileDialog,
     QFormLayout,
     QHBoxLayout,
     QLineEdit,
@@ -37,12 +36,13 @@ from soulsgui.gui.runs.models import (
     described,
     evaluated_words,
 )
-from soulsgui.gui.shell import Action, Shell, carry_out, notify_problem
+from soulsgui.gui.shell import Action, Shell, carry_out, export_file, notify_problem
 from soulsgui.gui.states import run_is_active
+from soulsgui.gui.theme import GAP_S
 from soulsgui.gui.widgets.ask import AskingButton
-from soulsgui.gui.widgets.boxes import column, flow, row
+from soulsgui.gui.widgets.boxes import TAB_MARGINS, column, flow, row
 from soulsgui.gui.widgets.command_button import CommandButton, MoreButton, Words, allow
-from soulsgui.gui.widgets.dialog import FittingFileDialog, FormDialog
+from soulsgui.gui.widgets.dialog import FormDialog, ask_where_to_save
 from soulsgui.gui.widgets.empty_state import EmptyState
 from soulsgui.gui.widgets.fitting_button import FittingButton
 from soulsgui.gui.widgets.labels import ElidedLabel, muted
@@ -52,7 +52,6 @@ from soulsgui.wire.control import (
     LONGEST_NOTE,
     CheckpointInfo,
     Evaluated,
-    Exported,
     Freed,
     Job,
     RunSummary,
@@ -64,7 +63,6 @@ _FORMATS = {"onnx": "ONNX", "safetensors": "safetensors"}
 _NOTE_LINES = 4
 _CHARACTERS = 52
 SendNote = Callable[[str | None, str], Call]
-_GAP_PX = 8
 
 
 class NoteDialog(FormDialog):
@@ -80,7 +78,8 @@ class NoteDialog(FormDialog):
         self._save = save
         self.save = self.make_main(Words("&Save", "Saving …", "Saved"), self._send)
         self.save.finished.connect(lambda _: self.accept())
-        self.arrange(self._form(), self.save, _CHARACTERS)
+        foot = self.foot(main=[self.save], leave="&Cancel")
+        self.arrange(self._form(), foot=foot, characters=_CHARACTERS)
         QShortcut(QKeySequence.StandardKey.Save, self).activated.connect(self.save.send)
         (self.name if self._named else self.note).setFocus()
 
@@ -141,7 +140,7 @@ class CheckpointsTab(QWidget):
         self._stack.addWidget(self.table)
         self._stack.addWidget(self._empty)
         parts = self._saving_row(), (self._stack, 1), self._chosen_row()
-        column(*parts, on=self, margins=(0, 8, 0, 0))
+        column(*parts, on=self, margins=TAB_MARGINS)
 
     def _saving_row(self) -> QHBoxLayout:
         self.note = QLineEdit(self)
@@ -154,13 +153,13 @@ class CheckpointsTab(QWidget):
         self.save.problem.connect(self._tell)
         self.note.returnPressed.connect(self.save.click)
         self.memory = QCheckBox("With replay &memory", self)
-        self.memory.setToolTip("May be large. Loaded again, learning goes on where it was at once.")
+        self.memory.setToolTip("May be large. Loaded again, learning continues where it was at once.")
         self.verify = CommandButton(Words("Verify", "Reading …", "Verified"), "check", self._verify, self)
         self.verify.finished.connect(self._verified)
         self.verify.problem.connect(self._tell)
         self.bin = FittingButton("Bin", "trash", self)
         self.bin.setCheckable(True)
-        self.bin.explain("Show what of this run was thrown away")
+        self.bin.explain("Show deleted checkpoints of this run")
         self.bin.toggled.connect(self._other_list)
         return row((self.note, 1), self.memory, self.save, self.verify, self.bin)
 
@@ -208,7 +207,7 @@ class CheckpointsTab(QWidget):
             self.restore,
             self.purge,
         ]
-        return row((self._words, 1), flow(*buttons, self.more, gap_px=_GAP_PX))
+        return row((self._words, 1), flow(*buttons, self.more, gap_px=GAP_S))
 
     def _deeds(self) -> list[Deed]:
         if self.bin.isChecked():
@@ -266,7 +265,7 @@ class CheckpointsTab(QWidget):
         soon = "The first one is saved after a few rounds. A quicksave saves one now."
         hint = soon if self._goes_on() else "This run ended before one was saved."
         if self.bin.isChecked():
-            self._empty.say("Its bin is empty", "Checkpoints that you throw away stand here.")
+            self._empty.say("Its bin is empty", "Deleted checkpoints are listed here.")
         else:
             self._empty.say("No checkpoint yet", hint)
         self._stack.setCurrentIndex(0 if found else 1)
@@ -294,12 +293,12 @@ class CheckpointsTab(QWidget):
         away, in_bin, active = why_not(connection), self.bin.isChecked(), run_is_active(status.run.state)
         refusal = why_refused("checkpoint.save", connection, status)
         if not self._goes_on():
-            refusal = away or "Only a run that goes on can be saved."
+            refusal = away or "Only an active run can be saved."
         self.save.allow(not refusal, refusal or "Save a checkpoint now (Ctrl+Shift+S)")
         self.note.setEnabled(not refusal)
         self.memory.setEnabled(not refusal)
         self.memory.setVisible(self._goes_on() and not learns_from_log_probs(status.run.algorithm))
-        self.verify.allow(not away, away or "Read every file anew, and check it by its hash")
+        self.verify.allow(not away, away or "Read every file again and check its hash")
         self.bin.setEnabled(not away)
         for button in (self.restore, self.purge):
             button.setVisible(in_bin)
@@ -310,10 +309,10 @@ class CheckpointsTab(QWidget):
         reason = why_not_resumed(chosen, "checkpoint")
         self.load.setVisible(active and not in_bin)
         refusal = reason or why_refused("checkpoint.load", connection, status)
-        into = f"Let {run_title(status.run)} go on from this checkpoint; clients stay"
+        into = f"Let {run_title(status.run)} continue from this checkpoint; clients stay"
         self.load.allow(not (away or refusal), away or refusal or into)
         self.resume.setVisible(not (in_bin or self._goes_on()))
-        tip = "Go on with the training from this checkpoint"
+        tip = "Continue training from this checkpoint"
         self.resume.allow(not (away or reason), away or reason or tip)
         self._allow_more(chosen, away)
         self._words.setText("" if chosen is None else f"{described(chosen)}. {reason}".strip())
@@ -322,14 +321,16 @@ class CheckpointsTab(QWidget):
         nothing = away or ("Choose a checkpoint first." if chosen is None else "")
         damaged = nothing or (chosen.error or "It is damaged." if chosen and not chosen.valid else "")
         self.watch.setEnabled(not damaged)
-        self.watch.explain(damaged or "This checkpoint plays, and you see how")
+        self.watch.explain(damaged or "See this checkpoint play")
         self.evaluate.setEnabled(not damaged)
         self.evaluate.explain(damaged or "Play episodes with it, beside the training")
         allow(self.edit, damaged, "Your own words about it")
         pinned = chosen is not None and chosen.pinned
         self.pin.setText("Unpin" if pinned else "Pin")
         kept = (
-            "Let the history be thinned of it again" if pinned else "Keep it however long the history grows"
+            "Let it be removed again as the history grows"
+            if pinned
+            else "Keep it however long the history grows"
         )
         allow(self.pin, damaged, kept)
         allow(
@@ -343,7 +344,7 @@ class CheckpointsTab(QWidget):
         )
         refusal = away or why_not_trashed(chosen, self._goes_on())
         freed = text.size(chosen.size_bytes) if chosen is not None else ""
-        allow(self.trash, refusal, f"Throw it away; {freed} become free when the bin is emptied")
+        allow(self.trash, refusal, f"Delete it; {freed} become free when the bin is emptied")
 
     def _save(self) -> Call:
         # Hidden: the algorithm of this run keeps none.
@@ -393,7 +394,7 @@ class CheckpointsTab(QWidget):
         return self._feed.call("run.resume", params)
 
     def _loaded(self, _: dict[str, Any]) -> None:
-        self._shell.notify("success", "The checkpoint was loaded; the training goes on from it.")
+        self._shell.notify("success", "The checkpoint was loaded; training continues from it.")
         self.refresh()
 
     def _ask_evaluation(self, film: bool) -> None:
@@ -448,20 +449,11 @@ class CheckpointsTab(QWidget):
         if self.chosen is None:
             return
         write = partial(self._export, self._place() | {"format": name})
-        dialog = FittingFileDialog(
-            f"Export as {_FORMATS[name]}", write, self, QFileDialog.AcceptMode.AcceptSave
-        )
-        dialog.setDefaultSuffix(name)
-        dialog.setNameFilter(f"{_FORMATS[name]} (*.{name})")
-        dialog.selectFile(f"{self._place()['run']}_{self.chosen.model_id}.{name}")
-        dialog.open()
+        title, file = _FORMATS[name], f"{self._place()['run']}_{self.chosen.model_id}.{name}"
+        ask_where_to_save(f"Export as {title}", file, f"{title} (*.{name})", write, self)
 
     def _export(self, params: dict[str, Any], path: str) -> None:
-        call = self._feed.job("checkpoint.export", params, path)
-        carry_out(self._shell, call, partial(self._exported, path))
-
-    def _exported(self, path: str, result: dict[str, Any]) -> None:
-        self._shell.notify("success", f"Exported to {path}", Exported.model_validate(result).checked)
+        export_file(self._shell, path, self._feed.job("checkpoint.export", params, path))
 
     def _of_chosen(self, what: str) -> Call:
         return self._feed.call(f"checkpoint.{what}", self._place())

@@ -24,7 +24,7 @@ from soulsgui.gui.runs.models import GroupRow, QueuedRow, reached_words
 from soulsgui.gui.settings.spec import as_yaml, specs
 from soulsgui.gui.shell import Shell, notify_problem
 from soulsgui.gui.shell.pages import PLOTS
-from soulsgui.gui.widgets.boxes import column, row
+from soulsgui.gui.widgets.boxes import TAB_MARGINS, column, row
 from soulsgui.gui.widgets.fitting_button import FittingButton
 from soulsgui.gui.widgets.labels import ElidedLabel, Heading, muted, wrapped
 from soulsgui.gui.widgets.table import Deed, Table
@@ -126,7 +126,7 @@ class ComparePanel(QWidget):
         self.trash = FittingButton("Move to the bin", "trash", self)
         self.trash.clicked.connect(self.trash_wanted)
         head = row(self._title, (self._words, 1), self.curves, self.trash)
-        column(head, self.warning, (self.table, 1), on=self, margins=(0, 8, 0, 0))
+        column(head, self.warning, (self.table, 1), on=self, margins=TAB_MARGINS)
         self._fetch = Fetch(self, self._ask, came=self._take, failed=self._failed)
         self._tell = partial(notify_problem, shell)
 
@@ -143,7 +143,7 @@ class ComparePanel(QWidget):
         active = self._feed.status.run
         kept = [why_run_not_trashed(one, active) for one in rows if not isinstance(one, GroupRow)]
         refusal = why_not(self._feed.connection) or next(filter(None, kept), "")
-        refusal = refusal or ("" if kept else "The runs of an experiment are thrown away one by one.")
+        refusal = refusal or ("" if kept else "Delete the runs of an experiment one by one.")
         self.trash.setEnabled(not refusal)
         self.trash.explain(refusal or "They can be put back from there")
         drawn = any(self._drawable.values())
@@ -203,7 +203,7 @@ class ComparePanel(QWidget):
         self._show([run_title(one) for one in found.runs], run_lines(found))
 
     def _failed(self, error: ApiError) -> None:
-        self._words.setText(f"{error.message} {error.remedy}".strip())
+        self._words.setText(error.words(" "))
 
     def _show(self, names: Sequence[str], lines: Sequence[Line]) -> None:
         columns = [Column[Line]("what", "", lambda line: line.what, width=26)]

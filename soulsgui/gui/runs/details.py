@@ -7,7 +7,7 @@ from typing import Any
 
 from PySide6.QtCore import Qt, QUrl, Signal
 from PySide6.QtGui import QDesktopServices, QGuiApplication
-from PySide6.QtWidgets import QFileDialog, QPushButton, QSizePolicy, QStackedLayout, QTabWidget, QWidget
+from PySide6.QtWidgets import QPushButton, QSizePolicy, QStackedLayout, QTabWidget, QWidget
 
 from soulsgui.config.paths import Folders
 from soulsgui.config.schema import shipped_values
@@ -29,19 +29,20 @@ from soulsgui.gui.runs.models import EventsModel, reached_words
 from soulsgui.gui.runs.videos import VideosTab
 from soulsgui.gui.settings.form import SettingsForm
 from soulsgui.gui.settings.spec import specs
-from soulsgui.gui.shell import Shell, carry_out, notify_problem
+from soulsgui.gui.shell import Shell, carry_out, export_file, notify_problem
 from soulsgui.gui.shell.pages import PLOTS
 from soulsgui.gui.states import run_look
+from soulsgui.gui.theme import GAP_S, GAP_XS
 from soulsgui.gui.widgets.agree import run_dialog
 from soulsgui.gui.widgets.ask import AskingButton
-from soulsgui.gui.widgets.boxes import NO_MARGINS, column, flow, row
+from soulsgui.gui.widgets.boxes import NO_MARGINS, TAB_MARGINS, column, flow, row
 from soulsgui.gui.widgets.command_button import CommandButton, MoreButton, Words, allow
-from soulsgui.gui.widgets.dialog import FittingFileDialog
+from soulsgui.gui.widgets.dialog import ask_where_to_save
 from soulsgui.gui.widgets.empty_state import EmptyState
 from soulsgui.gui.widgets.fitting_button import FittingButton
 from soulsgui.gui.widgets.labels import ElidedLabel, StateLabel, muted, set_property, wrapped
 from soulsgui.gui.widgets.table import Deed, Table
-from soulsgui.wire.control import ApiError, ConfigValues, Event, Exported, RunSummary
+from soulsgui.wire.control import ApiError, ConfigValues, Event, RunSummary
 
 
 class EventsTab(QWidget):
@@ -74,7 +75,7 @@ class EventsTab(QWidget):
         dress(self.log, "log")
         self.log.clicked.connect(self._show_log)
         foot = row((self.words, 1), (self.log, Qt.AlignmentFlag.AlignTop))
-        column((self._stack, 1), foot, on=self, margins=(0, 8, 0, 0))
+        column((self._stack, 1), foot, on=self, margins=TAB_MARGINS)
         self._show_chosen()
 
     def show_run(self, run: RunSummary | None) -> None:
@@ -105,7 +106,7 @@ class EventsTab(QWidget):
         return self._feed.ask("history.events", {"since": 0}) if self._run else None
 
     def _take(self, result: dict[str, Any]) -> None:
-        self._empty.say("Nothing happened yet", "Starts, stops and crashes stand here.")
+        self._empty.say("Nothing happened yet", "Starts, stops and crashes are listed here.")
         self._show([Event.model_validate(one) for one in result["events"]])
 
     def _show(self, events: list[Event]) -> None:
@@ -147,7 +148,7 @@ class RunSettingsTab(QWidget):
         self._run = ""
         self.form: SettingsForm | None = None
         self.words = wrapped("", self)
-        self._column = column(self.words, on=self, margins=(0, 8, 0, 0))
+        self._column = column(self.words, on=self, margins=TAB_MARGINS)
         self._column.addStretch(0)
         self._fetch = Fetch(self, self._ask, came=self._take, failed=self._failed)
 
@@ -182,12 +183,12 @@ class RunSettingsTab(QWidget):
         self.form.load(shipped, own_values(values.run, shipped))
         self.form.set_read_only(True)
         self.form.show()
-        self._say("“Modified only” shows what differs from the shipped values.")
+        self._say("“Modified only” shows what differs from the defaults.")
 
     def _failed(self, error: ApiError) -> None:
         if self.form is not None:
             self.form.hide()
-        self._say(f"{error.message}\n{error.remedy}".strip(), "bad")
+        self._say(error.words(), "bad")
 
 
 def own_values(values: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
@@ -209,7 +210,6 @@ def for_a_new_run(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 SUFFIX = ".soulsrun"
-_GAP_PX = 8
 _HEAD_CHARACTERS = 34
 
 
@@ -246,8 +246,8 @@ class RunDetails(QWidget):
         what = QWidget(self)
         what.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
         what.setMinimumWidth(_HEAD_CHARACTERS * self.fontMetrics().averageCharWidth())
-        row(self._title, self._state, None, on=what, margins=NO_MARGINS, gap_px=_GAP_PX)
-        head = flow(what, *self._buttons(), gap_px=_GAP_PX)
+        row(self._title, self._state, None, on=what, margins=NO_MARGINS, gap_px=GAP_S)
+        head = flow(what, *self._buttons(), gap_px=GAP_S)
         self.tabs = QTabWidget(self)
         self.tabs.setDocumentMode(True)
         self.tabs.addTab(self.checkpoints, "Check&points")
@@ -255,7 +255,7 @@ class RunDetails(QWidget):
         self.tabs.addTab(self.events, "&Events")
         self.tabs.addTab(self.videos, "&Videos")
         parts = (head, self._facts, self._note, (self.tabs, 1))
-        column(*parts, on=self, margins=(0, 6, 0, 0), gap_px=4)
+        column(*parts, on=self, margins=TAB_MARGINS, gap_px=GAP_XS)
 
     def deeds(self) -> list[Deed]:
         """Return what the menu of a run repeats."""
@@ -271,7 +271,7 @@ class RunDetails(QWidget):
     def _buttons(self) -> list[FittingButton]:
         words = Words("Resume", "Resuming …", "Resumed")
         self.resume = AskingButton(words, "resume", self._resume, self._resume_question, self)
-        words = Words("Go on without its goal", "Resuming …", "Resumed")
+        words = Words("Continue without its goal", "Resuming …", "Resumed")
         self.without_goal = AskingButton(
             words, "resume", lambda: self._resume(without_goal=True), self._resume_question, self
         )
@@ -337,7 +337,7 @@ class RunDetails(QWidget):
         away = why_not(self._feed.connection)
         reason = away or why_not_resumed(self._run)
         saved = self._run is None or self._run.resumable
-        begins = "Go on from its newest checkpoint" if saved else "Begin again: it has no checkpoint"
+        begins = "Continue from its newest checkpoint" if saved else "Begin again: it has no checkpoint"
         self.resume.allow(not reason, reason or f"{begins}, as a new attempt")
         self.without_goal.setVisible(self._run is not None and has_reached(self._run))
         self.without_goal.allow(not away, away or f"{begins}, until it is stopped")
@@ -351,12 +351,12 @@ class RunDetails(QWidget):
         allow(self.copy, "" if path else away or chosen, path)
         pinned = self._run is not None and self._run.pinned
         self.pin.setText("Unpin" if pinned else "Pin")
-        unpin = "Let it be thrown away again"
-        allow(self.pin, away or chosen, unpin if pinned else "Keep it from being thrown away")
+        unpin = "Allow it to be deleted again"
+        allow(self.pin, away or chosen, unpin if pinned else "Protect it from being deleted")
         allow(self.export, away or chosen, "Write all of it into one file, which opens on any server")
         refusal = away or why_run_not_trashed(self._run, self._feed.status.run)
         freed = text.size(self._run.size_bytes) if self._run is not None else ""
-        allow(self.trash, refusal, f"Throw it away; {freed} become free when the bin is emptied")
+        allow(self.trash, refusal, f"Delete it; {freed} become free when the bin is emptied")
         self.open.setVisible(bool(path) and not self._feed.remote and Path(path).is_dir())
 
     @property
@@ -416,20 +416,12 @@ class RunDetails(QWidget):
     def _ask_export(self) -> None:
         if self._run is None:
             return
-        write = partial(self.export_to, self._run.id)
-        dialog = FittingFileDialog("Export the run", write, self, QFileDialog.AcceptMode.AcceptSave)
-        dialog.setDefaultSuffix(SUFFIX.removeprefix("."))
-        dialog.setNameFilter(f"Runs (*{SUFFIX})")
-        dialog.selectFile(f"{self._run.id}{SUFFIX}")
-        dialog.open()
+        name, write = f"{self._run.id}{SUFFIX}", partial(self.export_to, self._run.id)
+        ask_where_to_save("Export the run", name, f"Runs (*{SUFFIX})", write, self)
 
     def export_to(self, run: str, path: str) -> None:
         """Write a run into a file of this computer."""
-        call = self._feed.job("runs.export", {"run": run}, path)
-        carry_out(self._shell, call, partial(self._exported, path))
-
-    def _exported(self, path: str, result: dict[str, Any]) -> None:
-        self._shell.notify("success", f"Exported to {path}", Exported.model_validate(result).checked)
+        export_file(self._shell, path, self._feed.job("runs.export", {"run": run}, path))
 
     def _copy(self) -> None:
         QGuiApplication.clipboard().setText(self._folder)

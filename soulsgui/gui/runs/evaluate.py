@@ -8,6 +8,7 @@ from PySide6.QtWidgets import QCheckBox, QFormLayout, QSpinBox, QWidget
 from soulsgui.gui.widgets.command_button import Words
 from soulsgui.gui.widgets.dialog import FormDialog
 from soulsgui.gui.widgets.inputs import give_room, leave_wheel_to_page
+from soulsgui.gui.widgets.labels import muted, wrapped
 
 _CHARACTERS = 56
 _EPISODES, _FILMED = 20, 1
@@ -30,15 +31,16 @@ class EvaluateDialog(FormDialog):
         self.episodes = self._number(1, _MOST_EPISODES, _FILMED if film else _EPISODES)
         self.seed = self._number(0, _LARGEST_SEED, 0)
         self.seed.setToolTip("Of the first episode; each further one has the next")
-        self.stochastic = QCheckBox("&Draw actions instead of taking the best ones", self)
+        self.stochastic = QCheckBox("&Sample actions instead of taking the best ones", self)
         form = QFormLayout()
         form.addRow("&Episodes", self.episodes)
         form.addRow("&Seed", self.seed)
         form.addRow("", self.stochastic)
         words = Words("&Film" if film else "&Evaluate", "Asking …", "Asked")
         self.main = self.make_main(words, self._send, "play")
-        hint = f"{what} plays beside the training, in a process that gives way to it."
-        self.arrange(form, self.main, _CHARACTERS, hint)
+        hint = f"{what} plays alongside the training, in a process of lower priority."
+        foot = self.foot(main=[self.main], leave="&Cancel")
+        self.arrange(form, muted(wrapped(hint, self)), foot=foot, characters=_CHARACTERS)
 
     def _number(self, least: int, most: int, value: int) -> QSpinBox:
         field = QSpinBox(self)

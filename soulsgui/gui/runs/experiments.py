@@ -16,9 +16,10 @@ from soulsgui.gui.models.rules import SCORE_TITLES, STOP_SWEEP, run_title
 from soulsgui.gui.runs.models import GroupRow, statistics_words
 from soulsgui.gui.settings.spec import as_yaml
 from soulsgui.gui.shell import Shell, notify_problem
+from soulsgui.gui.shell.pages import PLOTS
 from soulsgui.gui.states import Look, run_look
 from soulsgui.gui.widgets.ask import AskingButton
-from soulsgui.gui.widgets.boxes import NO_MARGINS, column, row
+from soulsgui.gui.widgets.boxes import NO_MARGINS, TAB_MARGINS, column, row
 from soulsgui.gui.widgets.command_button import Words
 from soulsgui.gui.widgets.fitting_button import FittingButton
 from soulsgui.gui.widgets.inputs import leave_wheel_to_page
@@ -111,14 +112,14 @@ _TRIAL_LOOKS = {
     "waiting": Look("state-waiting", Tone.IDLE, "Waits", 3),
     "running": Look("state-good", Tone.GOOD, "Running", 0),
     "complete": Look("state-finished", Tone.GOOD, "Complete", 1),
-    "pruned": Look("state-idle", Tone.IDLE, "Given up", 2),
+    "pruned": Look("state-idle", Tone.IDLE, "Pruned", 2),
     "failed": Look("state-bad", Tone.BAD, "Failed", 4),
 }
 _SWEEP_WORDS = {
-    "running": "It goes on.",
-    "finished": "It has made its trials.",
+    "running": "It is running.",
+    "finished": "All its trials are done.",
     "stopped": "It was stopped.",
-    "failed": "It was given up: three trials in a row came to nothing.",
+    "failed": "It was stopped: three trials in a row failed.",
 }
 
 
@@ -175,7 +176,7 @@ def trial_columns(sweep: SweepStatus) -> list[Column[SweepTrial]]:
     ]
     for key in sweep.space:
         mattered = sweep.importance.get(key)
-        about = key if mattered is None else f"{key}: {text.percent(100 * mattered)} of what mattered"
+        about = key if mattered is None else f"{key}: importance {text.percent(100 * mattered)}"
         columns.append(_setting_column(key, about))
     return columns
 
@@ -190,9 +191,9 @@ def sweep_words(sweep: SweepStatus) -> str:
     if sweep.importance:
         ordered = sorted(sweep.importance.items(), key=lambda item: -item[1])
         shares = ", ".join(f"{key} {text.percent(100 * share)}" for key, share in ordered)
-        lines.append(f"What mattered: {shares}.")
+        lines.append(f"Importance: {shares}.")
     else:
-        lines.append("What mattered is told once four trials are complete.")
+        lines.append("Importance is shown once four trials are complete.")
     return "\n".join(lines)
 
 
@@ -321,21 +322,28 @@ class GroupPanel(QWidget):
 
     def __init__(self, feed: Feed, shell: Shell, parent: QWidget | None = None) -> None:
         super().__init__(parent)
+        self._runs: list[str] = []
         self._title = Heading("", 1, self)
         self._facts = muted(wrapped("", self, selectable=True))
+        self.curves = FittingButton("Curves", "page-plots", self)
+        self.curves.explain("Show its runs over each other on the page of plots")
+        self.curves.clicked.connect(lambda: shell.show_page(PLOTS, runs=self._runs))
         self.experiment = ExperimentPart(feed, self)
         self.sweep = SweepPart(feed, shell, self)
         self._stack = QStackedLayout()
         self._stack.addWidget(self.experiment)
         self._stack.addWidget(self.sweep)
-        column(row(self._title, (self._facts, 1)), (self._stack, 1), on=self, margins=(0, 8, 0, 0))
+        head = row(self._title, (self._facts, 1), self.curves)
+        column(head, (self._stack, 1), on=self, margins=TAB_MARGINS)
 
     def deeds(self) -> list[Deed]:
         """Return what the menu of the row repeats."""
-        return [] if self._stack.currentIndex() == 0 else [self.sweep.use, self.sweep.stop]
+        of_sweep: list[Deed] = [self.sweep.use, self.sweep.stop]
+        return [self.curves, *(of_sweep if self._stack.currentIndex() else [])]
 
     def show_row(self, group: GroupRow) -> None:
         """Show an experiment or a sweep."""
+        self._runs = group.runs
         self._title.setText(group.name)
         kind = "sweep" if group.sweep and not group.experiment else "experiment"
         self._facts.setText(f"{kind} {group.id} · {group.env_id} · {text.size(group.size_bytes)}")

@@ -53,10 +53,15 @@ def queued_rows(queue: Iterable[QueuedRun]) -> list[QueuedRow]:
 class GroupRow(RunSummary):
     """The runs of an experiment or of a sweep, as one row above them."""
 
-    total: int
+    runs: list[str]  # their ids
     over: int
     open: bool  # whether its runs are shown
     statistics: Experiment | None = None  # of an experiment, over the best mean returns of its runs
+
+    @property
+    def total(self) -> int:
+        """How many runs there are."""
+        return len(self.runs)
 
 
 def group_of(run: RunSummary) -> str:
@@ -79,7 +84,7 @@ def group_row(runs: Sequence[RunSummary], opened: bool | None, statistics: Exper
         state=active.state if active is not None else "finished",
         created=min(run.created for run in runs),
         best_mean_return=statistics.mean if statistics is not None else max(best, default=None),
-        total=len(runs),
+        runs=[run.id for run in runs],
         over=sum(not run_is_active(run.state) for run in runs),
         open=active is not None if opened is None else opened,
         statistics=statistics,
@@ -113,7 +118,7 @@ def _state_tip(run: RunSummary) -> str:
 def statistics_words(found: Experiment) -> str:
     """Return what an experiment has come to, in a line."""
     if found.mean is None:
-        return "None of its runs is over and has such a score."
+        return "None of its runs has ended with such a score yet."
     spread = f" ± {text.value(found.deviation)}" if found.deviation is not None else ""
     over = text.plural(found.scored, "one run", "{n} runs")
     interval = f"{text.value(found.low)} to {text.value(found.high)}"
@@ -139,8 +144,8 @@ def reached_words(run: RunSummary) -> str:
     if run.error:
         return run.error
     words = {
-        "mean_return": "Reached the return it was to reach.",
-        "env_steps": "Made the steps it was to make.",
+        "mean_return": "Reached its goal return.",
+        "env_steps": "Made all its steps.",
         "stopped": "Was stopped.",
         "failed": "Failed.",
     }
@@ -177,7 +182,7 @@ RUN_COLUMNS: tuple[Column[RunSummary], ...] = (
         "name",
         "Name",
         lambda run: f"      {_name(run)}" if group_of(run) else _name(run),
-        tip=lambda run: f"{run.id}\nPinned: it is kept from being thrown away." if run.pinned else run.id,
+        tip=lambda run: f"{run.id}\nPinned: it can't be deleted." if run.pinned else run.id,
         look=lambda run: Look("pin" if run.pinned else "", Tone.TEXT, ""),
         width=23,
     ),
@@ -295,7 +300,7 @@ _KIND_TIPS = {
     "previous": "Current until a newer one was saved",
     "best": "The model with the best mean return so far",
     "manual": "Saved by hand",
-    "history": "Kept from the length of the run, thinned",
+    "history": "Kept at intervals over the whole run",
 }
 
 
@@ -335,7 +340,7 @@ def _evaluation_tip(info: CheckpointInfo) -> str:
         return _EVALUATION
     played = text.plural(found.episodes, "1 episode", "{n} episodes")
     span = f"{text.value(found.min_return)} to {text.value(found.max_return)}"
-    how = "the best actions" if found.greedy else "drawn actions"
+    how = "the best actions" if found.greedy else "sampled actions"
     when = text.clock(found.time, time.time())
     return f"{when}: {played} from seed {found.seed} with {how}: {span}. {found.notes}".rstrip()
 

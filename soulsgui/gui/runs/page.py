@@ -10,7 +10,6 @@ from PySide6.QtWidgets import QHBoxLayout, QPushButton, QSplitter, QStackedLayou
 
 from soulsgui.gui import text
 from soulsgui.gui.feed import Call, Feed, Fetch, together
-from soulsgui.gui.geometry import Memory
 from soulsgui.gui.icons import dress
 from soulsgui.gui.models.connection import why_not
 from soulsgui.gui.models.rules import Question, purge_question, run_title, why_refused
@@ -22,12 +21,14 @@ from soulsgui.gui.runs.queue import BinPanel, QueuePanel
 from soulsgui.gui.shell import Action, Shell, carry_out, notify_problem
 from soulsgui.gui.shell.pages import RUNS
 from soulsgui.gui.states import run_is_active
+from soulsgui.gui.throttle import Throttle
 from soulsgui.gui.widgets.ask import AskingButton
-from soulsgui.gui.widgets.boxes import column, row
+from soulsgui.gui.widgets.boxes import PAGE_MARGINS, column, row
 from soulsgui.gui.widgets.command_button import Words
-from soulsgui.gui.widgets.dialog import FittingFileDialog
+from soulsgui.gui.widgets.dialog import ask_for_file
 from soulsgui.gui.widgets.empty_state import EmptyState
 from soulsgui.gui.widgets.fitting_button import FittingButton
+from soulsgui.gui.widgets.geometry import Memory
 from soulsgui.gui.widgets.inputs import FilterEdit
 from soulsgui.gui.widgets.labels import Label, muted, set_tip
 from soulsgui.gui.widgets.table import Deed, Table
@@ -53,12 +54,14 @@ class RunsPage(QWidget):
         self.group = GroupPanel(feed, shell, self)
         self.queue = QueuePanel(feed, shell, self)
         self.thrown = BinPanel(feed, shell, self)
-        self._listed = False
+        self._library = feed.library.runs
         self._build()
         tell = partial(notify_problem, shell)
-        self._fetch = Fetch(self, self._ask, came=self._take, failed=tell)
-        ask = partial(feed.ask, "experiments.list", {"score": "best_mean_return"})
-        self._fetch_experiments = Fetch(self, ask, came=self._take_experiments, failed=tell)
+        self._list = Throttle(self, self._take_runs, 0)
+        self._library.changed.connect(self._list.request)
+        self._list.request()
+        self._fetch_bin = Fetch(self, self._ask_bin, came=self._take_bin, failed=tell)
+        self._fetch_experiments = Fetch(self, self._ask_experiments, came=self._take_experiments, failed=tell)
         feed.snapshot_taken.connect(self.refresh)
         feed.queue_changed.connect(self._queue_changed)
         feed.run_changed.connect(self._run_changed)
@@ -67,7 +70,7 @@ class RunsPage(QWidget):
         self.details.edited.connect(self._edited)
         self.details.trash_wanted.connect(self._trash)
         self.compare.trash_wanted.connect(self._trash)
-        self.thrown.changed.connect(self._fetch.request)
+        self.thrown.changed.connect(self._fetch_bin.request)
         self.group.sweep.run_wanted.connect(lambda run: self.show_where(run=run))
         self.refresh()
         self._show_connection()
@@ -97,7 +100,7 @@ class RunsPage(QWidget):
         self._stack.addWidget(self._splitter)
         self._stack.addWidget(self.empty)
         self._stack.setCurrentIndex(1)
-        column(self._head(), (self._stack, 1), on=self, margins=(12, 10, 12, 8))
+        column(self._head(), (self._stack, 1), on=self, margins=PAGE_MARGINS)
 
     def _head(self) -> QHBoxLayout:
         self.words = FilterEdit("Search names, notes, environments, states", self)
@@ -107,12 +110,13 @@ class RunsPage(QWidget):
         self.bring.clicked.connect(self._ask_file)
         self.bin = FittingButton("Bin", "trash", self)
         self.bin.setCheckable(True)
-        self.bin.explain("Show the runs that were thrown away")
+        self.bin.explain("Show deleted runs")
         self.bin.toggled.connect(self._other_list)
         words = Words("Empty the bin…", "Removing …", "Emptied")
         self.purge = AskingButton(words, "remove", self._purge, self._purge_question, self)
         self.purge.problem.connect(partial(notify_problem, self._shell))
         self.purge.finished.connect(self._purged)
+        self.purge.hide()
         again = QPushButton("Refresh", self)
         again.setToolTip("List the runs again (F5)")
         dress(again, "restart")
@@ -138,7 +142,9 @@ class RunsPage(QWidget):
 
     def refresh(self) -> None:
         """Ask for the runs, and for what is known of the chosen one, again."""
-        self._fetch.request()
+        self._library.renew()
+        self._fetch_experiments.request()
+        self._fetch_bin.request()
         self.details.refresh()
 
     @property
@@ -152,34 +158,40 @@ class RunsPage(QWidget):
         rows = sorted(index.row() for index in self.table.selectionModel().selectedRows())
         return [found for row in rows if (found := self.model.at(row)) is not None]
 
-    def _ask(self) -> Call | None:
-        return self._feed.ask("runs.list", {"trashed": True} if self.bin.isChecked() else {})
-
-    def _take(self, result: dict[str, Any]) -> None:
-        runs = [RunSummary.model_validate(run) for run in result["runs"]]
-        self._listed = True
-        if self.bin.isChecked():
-            self.model.take(runs, RunStatus())
-        else:
-            self.model.take(runs, self._feed.status.run, self._feed.status.queue)
-        if any(run.experiment for run in runs):
+    def _take_runs(self) -> None:
+        self._library.want()
+        if self._library.known and not self.bin.isChecked():
+            self.model.take(self._library.entries, self._feed.status.run, self._feed.status.queue)
             self._fetch_experiments.request()
         self._settle()
+
+    def _ask_bin(self) -> Call | None:
+        return self._feed.ask("runs.list", {"trashed": True}) if self.bin.isChecked() else None
+
+    def _take_bin(self, result: dict[str, Any]) -> None:
+        if self.bin.isChecked():
+            self.model.take([RunSummary.model_validate(run) for run in result["runs"]], RunStatus())
+            self._settle()
+
+    def _ask_experiments(self) -> Call | None:
+        if not any(run.experiment for run in self._library.entries):
+            return None
+        return self._feed.ask("experiments.list", {"score": "best_mean_return"})
 
     def _take_experiments(self, result: dict[str, Any]) -> None:
         self.model.take_experiments(ExperimentList.model_validate(result).experiments)
 
     def _queue_changed(self, queue: list[QueuedRun]) -> None:
-        if self._listed and not self.bin.isChecked():
+        if self._library.known and not self.bin.isChecked():
             self.model.show_queue(queue)
             self._settle()
 
     def _other_list(self) -> None:
-        self._fetch.forget()
-        self._listed = self._by_hand = False
+        self._fetch_bin.forget()
+        self._by_hand = False
         self.model.replace(())
-        self._settle()
-        self._fetch.request()
+        self._take_runs()
+        self._fetch_bin.request()
 
     def _settle(self) -> None:
         """Choose a run where none is chosen, and say how many there are."""
@@ -202,11 +214,11 @@ class RunsPage(QWidget):
         self._choose()
 
     def _say_empty(self) -> None:
-        if self._listed:
+        if self._library.known:
             self.empty.say("No run yet", "A run is one training from its beginning to its end.")
         else:
             self.empty.say(why_not(self._feed.connection) or "Reading the list of runs …", "")
-        self.empty.button.setVisible(self._listed)
+        self.empty.button.setVisible(self._library.known)
 
     def _choose(self) -> None:
         selection = self.table.selectionModel()
@@ -280,9 +292,11 @@ class RunsPage(QWidget):
             return
         active = (status.id, run_is_active(status.state))
         known = self.model.follow(status)
-        if active != self._active or not known:
+        if active != self._active:
             self._active = active
-            self.refresh()
+            self.details.refresh()
+        if not known:
+            self._library.renew()
         chosen = self.chosen
         if chosen is not None and chosen.id == status.id:
             self._show_chosen()
@@ -300,8 +314,6 @@ class RunsPage(QWidget):
 
     def _allowed_changed(self, *_: object) -> None:
         self._allow_start()
-        if self.isVisible():
-            self._fetch.request()
 
     def _trash(self) -> None:
         rows = [row for row in self.selected if not isinstance(row, QueuedRow | GroupRow)]
@@ -309,12 +321,9 @@ class RunsPage(QWidget):
             return
         call = together([self._feed.call("runs.trash", {"run": row.id}) for row in rows])
         carry_out(self._shell, call, partial(self._trashed, rows))
-        # Of several some may be there already when one is refused.
-        call.failed.connect(self._fetch.request)
 
     def _trashed(self, rows: list[RunSummary], _: dict[str, Any]) -> None:
         self._by_hand = False
-        self._fetch.request()
         what = f"{run_title(rows[0])} is in the bin" if len(rows) == 1 else f"{len(rows)} runs are in the bin"
         freed = f"{text.size(sum(row.size_bytes for row in rows))} become free when it is emptied."
         self._shell.notify("success", what, freed, Action("Undo", partial(self._undo, rows)))
@@ -322,7 +331,7 @@ class RunsPage(QWidget):
     def _undo(self, rows: list[RunSummary]) -> None:
         self._wanted, self._by_hand = rows[0].id, True
         call = together([self._feed.call("runs.restore", {"run": row.id}) for row in rows])
-        carry_out(self._shell, call, lambda _: self._fetch.request())
+        call.tell_problem(partial(notify_problem, self._shell))
 
     def _purge_question(self) -> Question | None:
         runs = self.model.records
@@ -334,12 +343,10 @@ class RunsPage(QWidget):
 
     def _purged(self, result: dict[str, Any]) -> None:
         self._shell.notify("success", f"{text.size(Freed.model_validate(result).freed_bytes)} became free")
-        self._fetch.request()
+        self._fetch_bin.request()
 
     def _ask_file(self) -> None:
-        dialog = FittingFileDialog("Import a run", self.import_from, self)
-        dialog.setNameFilter(f"Runs (*{SUFFIX})")
-        dialog.open()
+        ask_for_file("Import a run", f"Runs (*{SUFFIX})", self.import_from, self)
 
     def import_from(self, path: str) -> None:
         """Take a run from a file into the library."""
@@ -348,7 +355,7 @@ class RunsPage(QWidget):
     def _imported(self, result: dict[str, Any]) -> None:
         run = RunSummary.model_validate(result)
         self._wanted, self._by_hand = run.id, True
-        self._fetch.request()
+        self._choose()
         self._shell.notify("success", f"{run_title(run)} is in the library")
 
     def _allow_start(self) -> None:
@@ -357,10 +364,11 @@ class RunsPage(QWidget):
         set_tip(self.empty.button, refusal or "Choose a preset or your settings, and begin a run")
 
     def showEvent(self, event: QShowEvent) -> None:
-        """Bring the list up to date."""
+        """Follow the run that goes on."""
         super().showEvent(event)
         self._run_changed(self._feed.status.run)
-        self.refresh()
+        self._fetch_bin.request()
+        self.details.refresh()
 
     def hideEvent(self, event: QHideEvent) -> None:
         """Keep the arrangement."""

@@ -17,6 +17,7 @@ from soulsgui.gui.icons import colours_of
 from soulsgui.gui.models.rules import SCORE_TITLES
 from soulsgui.gui.plotting.drawing import pen
 from soulsgui.gui.runs.experiments import value_words
+from soulsgui.gui.theme import GAP_XS
 from soulsgui.gui.widgets.boxes import column
 from soulsgui.wire.control import SweepStatus, SweepTrial
 
@@ -100,7 +101,7 @@ class ParallelPlot(QFrame):
         self._canvas = pg.GraphicsView(self)
         self._canvas.setCentralItem(self._view)
         self._canvas.scene().sigMouseClicked.connect(self._clicked)
-        column((self._canvas, 1), on=self, margins=(4, 4, 4, 4))
+        column((self._canvas, 1), on=self, margins=(GAP_XS, GAP_XS, GAP_XS, GAP_XS))
         self._rulers = pg.PlotCurveItem(connect="pairs")
         self.quiet = pg.PlotCurveItem(connect="finite")
         self.shades = [pg.PlotCurveItem(connect="finite") for _ in range(_SHADES)]

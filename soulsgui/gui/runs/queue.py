@@ -13,14 +13,13 @@ from soulsgui.gui.models.connection import why_not
 from soulsgui.gui.models.rules import STOP_SWEEP, Question, algorithm_title, purge_question, run_title
 from soulsgui.gui.runs.models import QueuedRow
 from soulsgui.gui.shell import Shell, notify_problem
+from soulsgui.gui.theme import GAP_S
 from soulsgui.gui.widgets.ask import AskingButton
-from soulsgui.gui.widgets.boxes import column, flow
+from soulsgui.gui.widgets.boxes import TAB_MARGINS, column, flow
 from soulsgui.gui.widgets.command_button import CommandButton, Words
 from soulsgui.gui.widgets.labels import Heading, muted, wrapped
 from soulsgui.gui.widgets.table import Deed
 from soulsgui.wire.control import RunSummary
-
-_GAP_PX = 8
 
 
 class QueuePanel(QWidget):
@@ -48,8 +47,8 @@ class QueuePanel(QWidget):
         self.buttons["sweep"] = AskingButton(stopping, "stop", stop, lambda: STOP_SWEEP, self)
         for button in self.buttons.values():
             button.problem.connect(partial(notify_problem, shell))
-        line = flow(*self.buttons.values(), gap_px=_GAP_PX)
-        column(self._title, self._facts, line, None, on=self, margins=(0, 8, 0, 0))
+        line = flow(*self.buttons.values(), gap_px=GAP_S)
+        column(self._title, self._facts, line, None, on=self, margins=TAB_MARGINS)
 
     def deeds(self) -> list[Deed]:
         """Return what the menu of the row repeats."""
@@ -62,14 +61,14 @@ class QueuePanel(QWidget):
         facts = [f"place {row.place} of {last}", row.env_id, algorithm_title(row), f"seed {row.seed}"]
         facts += [f"experiment {row.experiment}"] if row.experiment else []
         facts += [f"trial of the sweep {row.sweep}"] if row.sweep else []
-        begins = "It begins when those before it have ended, with the settings of when it was asked for."
+        begins = "It begins when those before it have ended, with the settings it was queued with."
         self._facts.setText(f"{' · '.join(fact for fact in facts if fact)}\n{begins}")
         away, first, end = why_not(self._feed.connection), row.place == 1, row.place == last
         for name, refusal, hint in (
             ("first", "It begins next already." if first else "", "It begins before all others that wait"),
             ("earlier", "It begins next already." if first else "", "One place forward"),
             ("later", "It is the last one." if end else "", "One place back"),
-            ("remove", "", "What it was to begin with is gone then"),
+            ("remove", "", "Its settings are discarded"),
             ("all", "", "All runs of its experiment that wait"),
             ("sweep", "", "End it, with this trial"),
         ):
@@ -84,7 +83,7 @@ class QueuePanel(QWidget):
         return self._feed.call("run.queue.move", params)
 
     def _question(self) -> Question | None:
-        sentence = "What it was to begin with is gone then; no run is lost."
+        sentence = "Its settings are discarded; no run is lost."
         return Question(f"Take {self._title.text()} out of the queue?", sentence, "Take out")
 
     def _remove(self) -> Call | None:
@@ -92,7 +91,7 @@ class QueuePanel(QWidget):
         return self._feed.call("run.queue.remove", {"which": str(row.number)}) if row is not None else None
 
     def _question_of_all(self) -> Question | None:
-        sentence = "What those that wait were to begin with is gone then; runs that have begun stay."
+        sentence = "The settings of those that wait are discarded; runs that have begun stay."
         name = self._row.experiment if self._row is not None else ""
         return Question(f"Take all that waits of {name} out of the queue?", sentence, "Take out")
 
@@ -124,8 +123,8 @@ class BinPanel(QWidget):
         for button in (self.restore, self.purge):
             button.problem.connect(partial(notify_problem, shell))
             button.finished.connect(self.changed)
-        line = flow(self.restore, self.purge, gap_px=_GAP_PX)
-        column(self._title, self._facts, line, None, on=self, margins=(0, 8, 0, 0))
+        line = flow(self.restore, self.purge, gap_px=GAP_S)
+        column(self._title, self._facts, line, None, on=self, margins=TAB_MARGINS)
 
     def deeds(self) -> list[Deed]:
         """Return what the menu of the rows repeats."""

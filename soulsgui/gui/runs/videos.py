@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import PurePath
 from typing import Any
 
-from PySide6.QtWidgets import QFileDialog, QStackedLayout, QWidget
+from PySide6.QtWidgets import QStackedLayout, QWidget
 
 from soulsgui.gui import text
 from soulsgui.gui.feed import Feed
@@ -15,8 +15,8 @@ from soulsgui.gui.models.records import Column, RecordsModel, number
 from soulsgui.gui.runs.evaluate import EvaluateDialog
 from soulsgui.gui.runs.models import evaluated_words
 from soulsgui.gui.shell import Shell, carry_out
-from soulsgui.gui.widgets.boxes import column, row
-from soulsgui.gui.widgets.dialog import FittingFileDialog
+from soulsgui.gui.widgets.boxes import TAB_MARGINS, column, row
+from soulsgui.gui.widgets.dialog import ask_where_to_save
 from soulsgui.gui.widgets.empty_state import EmptyState
 from soulsgui.gui.widgets.fitting_button import FittingButton
 from soulsgui.gui.widgets.labels import muted, wrapped
@@ -96,7 +96,7 @@ class VideosTab(QWidget):
         about = muted(
             wrapped("The server keeps the newest few while it runs: save what you want to keep.", self)
         )
-        column((self._stack, 1), row((about, 1), self.film, self.save), on=self, margins=(0, 8, 0, 0))
+        column((self._stack, 1), row((about, 1), self.film, self.save), on=self, margins=TAB_MARGINS)
         feed.job_changed.connect(self.refresh)
         feed.jobs_listed.connect(self.refresh)
 
@@ -146,13 +146,9 @@ class VideosTab(QWidget):
         film = self.chosen
         if film is None:
             return
-        write = partial(self._save, film.file.id)
-        dialog = FittingFileDialog("Save the video", write, self, QFileDialog.AcceptMode.AcceptSave)
         # Of a name that the server tells only the last part is of interest.
         name = PurePath(film.file.name).name
-        dialog.setDefaultSuffix(PurePath(name).suffix.removeprefix("."))
-        dialog.selectFile(name)
-        dialog.open()
+        ask_where_to_save("Save the video", name, "", partial(self._save, film.file.id), self)
 
     def _save(self, file_id: str, path: str) -> None:
         carry_out(self._shell, self._feed.download(file_id, path), partial(self._saved, path))

@@ -19,6 +19,7 @@ from PySide6.QtWidgets import (
 from soulsgui.gui.icons import dress
 from soulsgui.gui.settings.row import SettingRow
 from soulsgui.gui.settings.spec import section_titles, specs, title_of
+from soulsgui.gui.theme import GAP_L, GAP_M, GAP_S, GAP_XS
 from soulsgui.gui.widgets.boxes import NO_MARGINS, column, row
 from soulsgui.gui.widgets.inputs import FilterEdit
 from soulsgui.gui.widgets.labels import Heading, Label, WrappedLabel, muted
@@ -104,7 +105,6 @@ class Edits:
 
 
 _ALGORITHM = "algorithm"
-_GAP_PX = 8
 _LINE_CHARACTERS = 75
 _LEAST_LINES = 9
 
@@ -147,11 +147,11 @@ class SettingsForm(QWidget):
         self._area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         self._settings = self._page()
         self._area.setWidget(self._settings)
-        self._nothing = muted(Label("No setting matches. Empty the search to see all.", self))
+        self._nothing = muted(Label("No setting matches. Clear the search to see all.", self))
         self._nothing.setAlignment(Qt.AlignmentFlag.AlignCenter)
         self._nothing.hide()
         head = row((self._words, 1), self._modified_only)
-        body = row(self._index, (self._area, 1), gap_px=_GAP_PX)
+        body = row(self._index, (self._area, 1), gap_px=GAP_S)
         column(head, self._nothing, (body, 1), on=self, margins=NO_MARGINS)
         find = QShortcut(QKeySequence.StandardKey.Find, self)
         find.setContext(Qt.ShortcutContext.WidgetWithChildrenShortcut)
@@ -167,7 +167,7 @@ class SettingsForm(QWidget):
             sections.append(self._section(name, description, page))
             item = QListWidgetItem(title_of(name) if name else "General", self._index)
             item.setData(Qt.ItemDataRole.UserRole, name)
-        column(*sections, None, on=page, margins=(4, 0, 10, 0), gap_px=10)
+        column(*sections, None, on=page, margins=(GAP_XS, 0, GAP_M, 0), gap_px=GAP_M)
         return page
 
     def _section(self, name: str, description: str, parent: QWidget) -> QFrame:
@@ -187,7 +187,7 @@ class SettingsForm(QWidget):
                 setting.typed.connect(self._typed)
                 setting.reset_asked.connect(self._reset)
                 parts.append(setting)
-        column(*parts, on=frame, margins=(14, 10, 14, 10), gap_px=0)
+        column(*parts, on=frame, margins=(GAP_L, GAP_M, GAP_L, GAP_M), gap_px=0)
         self._sections[name] = frame
         return frame
 
@@ -329,7 +329,7 @@ class SettingsForm(QWidget):
         self._index.setFixedWidth(self._index.sizeHintForColumn(0) + bar + 30)
         self._area.setMinimumHeight(_LEAST_LINES * metrics.height())
         least = max(self._settings.minimumSizeHint().width(), _LINE_CHARACTERS * metrics.averageCharWidth())
-        self._index.setVisible(self.width() >= least + bar + self._index.maximumWidth() + _GAP_PX)
+        self._index.setVisible(self.width() >= least + bar + self._index.maximumWidth() + GAP_S)
         around = self.layout()
         assert around is not None
         # Now: until Qt does it by itself the settings would stand beside the room of a hidden list.

@@ -12,6 +12,7 @@ from soulsgui.gui.colours import Tone
 from soulsgui.gui.icons import dress
 from soulsgui.gui.settings.spec import FieldSpec, Kind, as_yaml
 from soulsgui.gui.text import tip
+from soulsgui.gui.theme import GAP_M, GAP_S, GAP_XS
 from soulsgui.gui.widgets.boxes import NO_MARGINS, column, flow, row
 from soulsgui.gui.widgets.inputs import leave_wheel_to_page
 from soulsgui.gui.widgets.labels import (
@@ -204,10 +205,11 @@ class SettingRow(QWidget):
             Effect.NOW: " in the tab Running.",
             Effect.NEXT_ROUND: " in the tab Running.",
         }.get(effect, "")
-        more = f". A run that goes on takes another value{by_hand}" if by_hand else ""
+        more = f". The current run takes another value{by_hand}" if by_hand else ""
         set_tip(badge, f"When a change takes effect{more}")
         self._unit = muted(Label(spec.info.unit, self))
         self.reset = QPushButton("Reset", self)
+        self.reset.setAccessibleName(f"Reset {spec.title}")
         self.reset.setProperty("role", "flat")
         dress(self.reset, "reset")
         self.reset.clicked.connect(lambda: self.reset_asked.emit(spec.key))
@@ -218,8 +220,8 @@ class SettingRow(QWidget):
         self._about.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         self.wrong = Remark(self)
         self._unit.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
-        line = flow(self._title, self.editor, self._unit, badge, self.reset, gap_px=10)
-        column(line, self.wrong, self._about, on=self, margins=(0, 6, 0, 6), gap_px=2)
+        line = flow(self._title, self.editor, self._unit, badge, self.reset, gap_px=GAP_M)
+        column(line, self.wrong, self._about, on=self, margins=(0, GAP_S, 0, GAP_S), gap_px=GAP_XS)
         self._take_font()
 
     def _description(self) -> str:
@@ -234,7 +236,7 @@ class SettingRow(QWidget):
                 f"{' and '.join(', '.join(choices).rsplit(', ', 1))}: {value}"
                 for value, choices in by_value.items()
             )
-            parts.append(f"Shipped with {'; '.join(told)}.")
+            parts.append(f"Default with {'; '.join(told)}.")
         return _CODE.sub(r"<code>\1</code>", html.escape(" · ".join(parts), quote=False))
 
     def changeEvent(self, event: QEvent) -> None:

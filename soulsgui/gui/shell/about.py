@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, version
 
-from PySide6.QtCore import Qt, qVersion
+from PySide6.QtCore import qVersion
 from PySide6.QtGui import QFontDatabase, QGuiApplication
 from PySide6.QtWidgets import QApplication, QPlainTextEdit, QPushButton, QWidget
 
@@ -16,6 +16,7 @@ from soulsgui.gui.feed import Feed
 from soulsgui.gui.icons import app_icon, dress, palette_colours
 from soulsgui.gui.preferences import Preferences
 from soulsgui.gui.shell.update import installation
+from soulsgui.gui.theme import GAP_L
 from soulsgui.gui.widgets.boxes import column, row
 from soulsgui.gui.widgets.dialog import FittingDialog
 from soulsgui.gui.widgets.labels import Heading, Label, muted, wrapped
@@ -86,13 +87,10 @@ class AboutDialog(FittingDialog):
     section = "About"
 
     def __init__(self, feed: Feed, preferences: Preferences, last_error: str, parent: QWidget) -> None:
-        super().__init__(parent)
-        self.setObjectName("aboutDialog")
-        self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        self.setWindowTitle("About SoulsGUI")
+        super().__init__("aboutDialog", "About SoulsGUI", parent)
         logo = Label(parent=self)
         logo.setPixmap(app_icon().pixmap(_LOGO_PX, _LOGO_PX))
-        what = wrapped("One computer trains, many play, and you steer all of it from here.", self)
+        what = wrapped("One computer trains, many play, and you control all of it from here.", self)
         title = column(Heading(f"SoulsGUI {__version__}", 2, self), muted(what))
         hint = "For a report: this names folders and versions, but nothing secret."
         self.facts = QPlainTextEdit(diagnostics(feed, preferences, last_error), self)
@@ -104,8 +102,8 @@ class AboutDialog(FittingDialog):
         self.copy = QPushButton("Copy &diagnostics", self)
         dress(self.copy, "copy")
         self.copy.clicked.connect(self._copy)
-        head = row(logo, (title, 1), gap_px=14)
-        column(head, (self.facts, 1), muted(wrapped(hint, self)), self.foot(self.copy), on=self, gap_px=12)
+        head = row(logo, (title, 1), gap_px=GAP_L)
+        self.arrange(head, (self.facts, 1), muted(wrapped(hint, self)), foot=self.foot(self.copy))
         metrics = self.fontMetrics()
         self.resize(metrics.averageCharWidth() * _CHARACTERS, metrics.lineSpacing() * _LINES)
 

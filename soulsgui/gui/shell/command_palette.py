@@ -2,17 +2,17 @@
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NamedTuple
 
-from PySide6.QtCore import QCoreApplication, QEvent, QObject, QSize, Qt
+from PySide6.QtCore import QCoreApplication, QEvent, QObject, QSize, Qt, QTimer
 from PySide6.QtGui import QAction, QKeyEvent, QKeySequence
 from PySide6.QtWidgets import (
     QAbstractButton,
     QHeaderView,
-    QMenu,
     QPushButton,
+    QTabWidget,
     QToolBar,
     QToolButton,
     QTreeWidget,
@@ -22,18 +22,20 @@ from PySide6.QtWidgets import (
 
 from soulsgui.gui import text
 from soulsgui.gui.colours import Tone
-from soulsgui.gui.feed import Feed, Fetch
+from soulsgui.gui.feed import Feed
 from soulsgui.gui.icons import colours_of, icon, qcolor
 from soulsgui.gui.models.rules import algorithm_title, run_title
 from soulsgui.gui.settings.spec import specs
 from soulsgui.gui.shell.manual import manual_pages
 from soulsgui.gui.shell.pages import CLIENTS, CONFIG, RUNS
 from soulsgui.gui.states import client_look, run_look
-from soulsgui.gui.widgets.boxes import column
+from soulsgui.gui.theme import GAP_S
+from soulsgui.gui.widgets.boxes import PAGE_MARGINS, column
 from soulsgui.gui.widgets.dialog import FittingDialog
+from soulsgui.gui.widgets.empty_state import EmptyState
+from soulsgui.gui.widgets.fitting_button import FittingButton
 from soulsgui.gui.widgets.inputs import FilterEdit
 from soulsgui.gui.widgets.labels import Label, muted
-from soulsgui.wire.control import RunSummary
 
 if TYPE_CHECKING:
     from soulsgui.gui.shell.window import MainWindow
@@ -42,6 +44,7 @@ _SHOWN = 60
 _CHARACTERS, _TITLE_CHARACTERS = 136, 42
 _LINES = 34
 _ROW_ROOM_PX = 10
+_LOOK_EVERY_MS, _OFF_FOR_MS, _HIDDEN_FOR_MS = 100, 1_000, 10_000
 _MOVES = (Qt.Key.Key_Up, Qt.Key.Key_Down, Qt.Key.Key_PageUp, Qt.Key.Key_PageDown)
 
 
@@ -88,36 +91,125 @@ def best(entries: Iterable[Entry], typed: str) -> list[Entry]:
     return [entry for _, entry in sorted(found, key=lambda one: one[0])]
 
 
-def commands_of(toolbar: QToolBar, page: QWidget | None = None) -> Iterator[Entry]:
-    """Yield what the buttons of a toolbar do, and the entries of their menus; and those seen on a page."""
-    on_page = page.findChildren(QPushButton) if page is not None else []
-    seen = [button for button in on_page if button.isVisible() and not button.isCheckable()]
-    for button in (*toolbar.findChildren(QAbstractButton), *seen):
+class _Control(NamedTuple):
+    """A button, or an entry of the menu that a button opens."""
+
+    button: QAbstractButton
+    entry: QAction | None = None
+
+    @property
+    def _pressed(self) -> QAbstractButton | QAction:
+        return self.button if self.entry is None else self.entry
+
+    @property
+    def _says(self) -> str:
+        if isinstance(self._pressed, FittingButton):
+            return self._pressed.title.replace("&", "")
+        said = self.button.accessibleName() if self.entry is None else ""
+        return said or self._pressed.text().replace("&", "")
+
+    @property
+    def title(self) -> str:
+        """What it does; on a card, to what."""
+        around = self.button.parentWidget()
+        while around is not None and around.property("part") != "card":
+            around = around.parentWidget()
+        card = around.accessibleName().partition(":")[0] if around is not None else ""
+        return f"{self._says} ({card})" if card and self._says else self._says
+
+    @property
+    def told(self) -> str:
+        """What it tells beside that, also of why it is off."""
+        told = self.button.accessibleDescription() if self.entry is None else ""
+        told = told or self._pressed.toolTip()
+        return "" if told in (self._says, self._says.rstrip("…")) else told
+
+    @property
+    def why_not(self) -> str:
+        """Why it is off; empty while it is on."""
+        on = self.button.isEnabled() and self._pressed.isEnabled()
+        return "" if on else self.told or "Not now."
+
+    def bring_to_front(self) -> None:
+        """Turn to the tab that it stands on."""
+        inside: QWidget | None = self.button
+        while inside is not None:
+            around = inside.parentWidget()
+            if around is not None and isinstance(tabs := around.parentWidget(), QTabWidget):
+                tabs.setCurrentWidget(inside)
+            inside = around
+
+    def press(self) -> None:
+        """Do it."""
+        if self.entry is None:
+            self.button.click()
+        else:
+            self.entry.trigger()
+
+    def listed(self, act: Callable[[], object], why: str) -> Entry:
+        """Return how it is listed."""
+        keys = self._pressed.shortcut().toString(QKeySequence.SequenceFormat.NativeText)
+        mark = str(self._pressed.property("iconName") or "arrow-right")
+        return Entry("Command", self.title, mark, act, self.told, keys, why)
+
+
+def _controls(area: QWidget) -> Iterator[_Control]:
+    """Yield the buttons of the toolbar or of a page, and for one with a menu what stands in that."""
+    for button in area.findChildren(QAbstractButton):
         menu = button.menu() if isinstance(button, QPushButton | QToolButton) else None
-        if menu is not None:
-            yield from _entries_of(menu)
-        elif button.accessibleName():
-            told = button.accessibleDescription() or button.toolTip()
-            keys = button.shortcut().toString(QKeySequence.SequenceFormat.NativeText)
-            yield _command(button.accessibleName(), button, told, keys, button.click)
+        if menu is None:
+            yield _Control(button)
+            continue
+        # As before it is seen: it then says what is possible now.
+        menu.aboutToShow.emit()
+        for entry in menu.actions():
+            if entry.isVisible() and not entry.isSeparator() and entry.menu() is None:
+                yield _Control(button, entry)
 
 
-def _entries_of(menu: QMenu) -> Iterator[Entry]:
-    # As before it is seen: it then says what is possible now.
-    menu.aboutToShow.emit()
-    for action in menu.actions():
-        if not action.isSeparator():
-            keys = action.shortcut().toString(QKeySequence.SequenceFormat.NativeText)
-            yield _command(action.text().replace("&", ""), action, action.toolTip(), keys, action.trigger)
+def commands_of(toolbar: QToolBar) -> Iterator[Entry]:
+    """Yield what the buttons of the toolbar do, and the entries of their menus."""
+    for control in _controls(toolbar):
+        if control.title:
+            yield control.listed(control.press, control.why_not)
 
 
-def _command(
-    title: str, of: QAbstractButton | QAction, told: str, keys: str, act: Callable[[], object]
-) -> Entry:
-    about = "" if told in (title, title.rstrip("…")) else told
-    mark = str(of.property("iconName") or "arrow-right")
-    why = "" if of.isEnabled() else about or "Not now."
-    return Entry("Command", title, mark, act, about, keys, why)
+def commands_on(page: QWidget, name: str, window: "MainWindow") -> Iterator[Entry]:
+    """Yield what the buttons of a page do once it is in front; one that is hidden does nothing now."""
+    alike: dict[str, list[_Control]] = {}
+    for control in _controls(page):
+        button = control.button
+        # What an empty part of a page offers there is offered elsewhere, too.
+        around = EmptyState if not button.isVisible() else ()
+        hidden = button.isHidden() or button.window() is not window or isinstance(button.parent(), around)
+        if not hidden and isinstance(button, QPushButton) and control.title:
+            alike.setdefault(control.title, []).append(control)
+    for controls in alike.values():
+        controls.sort(key=lambda one: not one.button.isVisible())
+        first = controls[0]
+        why = first.why_not if first.button.isVisible() else ""
+        yield first.listed(partial(window.go_to, name, partial(_press, controls, name, window)), why)
+
+
+def _press(controls: list[_Control], name: str, window: "MainWindow", waited_ms: int = 0) -> None:
+    """Press the first of them that can be pressed on the page in front, or say why none can.
+
+    A page that has just come to the front may still ask for what it shows.
+    """
+    if window.pages.shown != name:
+        return  # somebody has turned to another one meanwhile
+    for control in controls:
+        control.bring_to_front()
+        if control.button.isVisible() and not control.why_not:
+            control.press()
+            return
+    seen = [control for control in controls if control.button.isVisible()]
+    if waited_ms < (_OFF_FOR_MS if seen else _HIDDEN_FOR_MS):
+        later = partial(_press, controls, name, window, waited_ms + _LOOK_EVERY_MS)
+        QTimer.singleShot(_LOOK_EVERY_MS, controls[0].button, later)
+        return
+    asked = (seen or controls)[0]
+    window.notify("info", f"“{asked.title}” can't be done now.", asked.told)
 
 
 def _settings(shell: "MainWindow") -> Iterator[Entry]:
@@ -132,33 +224,60 @@ class CommandPalette(FittingDialog):
     section = "Keys"
 
     def __init__(self, feed: Feed, window: "MainWindow") -> None:
-        super().__init__(window)
-        self.setObjectName("commandPalette")
-        self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        self.setWindowTitle("Find anything")
+        super().__init__("commandPalette", "Find anything", window)
         self._window = window
-        # Of a command that is offered in two places one is enough.
-        commands: dict[str, Entry] = {}
-        for entry in commands_of(window.toolbar, window.pages.currentWidget()):
-            commands.setdefault(entry.title, entry)
-        del commands[window.menu.find_anything.text().replace("&", "")]
-        self._entries = [*commands.values(), *self._pages(), *self._clients(feed)]
+        self._to_make = [] if window.pages.covered else list(window.navigation.names)
+        self._commands: list[Entry] = []
+        self._places = [*self._pages(), *self._clients(feed)]
         self._rest = [*_settings(window), *self._manual()]
-        self._runs: list[Entry] = []
+        self._library = feed.library.runs
+        self._runs = list(self._of_runs())
         self._found: list[Entry] = []
         self._more = 0  # that fit, too, and are not listed
         self.words = FilterEdit("Find a command, page, run, client, setting, or page of the manual", self)
         self.words.setPlaceholderText(self.words.accessibleName())
-        self.words.textChanged.connect(lambda: self._show())
+        self._moved = False  # to another row than the first, since something was typed
+        self.words.textChanged.connect(self._typed)
         self.words.returnPressed.connect(self._act)
         self.words.installEventFilter(self)
         self.list = self._make_list()
         self._note = muted(Label(parent=self))
-        column(self.words, (self.list, 1), self._note, on=self, margins=(12, 12, 12, 8), gap_px=8)
+        column(
+            self.words,
+            (self.list, 1),
+            self._note,
+            on=self,
+            margins=PAGE_MARGINS,
+            gap_px=GAP_S,
+        )
         metrics = self.fontMetrics()
         self.resize(metrics.averageCharWidth() * _CHARACTERS, metrics.lineSpacing() * _LINES)
-        Fetch(self, partial(feed.ask, "runs.list"), came=self._runs_came).request()
+        self._library.changed.connect(self._runs_changed)
+        self._library.want()
+        self._list_commands()
+
+    def _list_commands(self) -> None:
+        """List what the toolbar and the pages offer; meanwhile those pages are made that were never shown."""
+        pages = self._window.pages
+        titles = {pages.shown: "this page"} | {one.name: one.title for one in self._window.navigation.entries}
+        commands: dict[str, Entry] = {}
+        for entry in commands_of(self._window.toolbar):
+            commands.setdefault(entry.title, entry)
+        for name in titles:
+            page = pages.front if name == pages.shown else None if pages.covered else pages.made(name)
+            for entry in commands_on(page, name, self._window) if page is not None else ():
+                # A client is paused as a run is.
+                title = entry.title if entry.title not in commands else f"{entry.title} ({titles[name]})"
+                commands[title] = replace(entry, title=title)
+        del commands[self._window.menu.find_anything.text().replace("&", "")]
+        self._commands = list(commands.values())
         self._show()
+        if self._to_make:
+            QTimer.singleShot(0, self, self._make_page)
+
+    def _make_page(self) -> None:
+        self._window.pages.make(self._to_make.pop(0))
+        self._list_commands()
 
     def _make_list(self) -> QTreeWidget:
         made = QTreeWidget(self)
@@ -194,20 +313,24 @@ class CommandPalette(FittingDialog):
         for page, title in manual_pages().items():
             yield Entry("Manual", title, "help", partial(self._window.open_manual, page), page.stem)
 
-    def _runs_came(self, result: dict[str, Any]) -> None:
-        self._runs = []
-        for run in map(RunSummary.model_validate, result["runs"]):
+    def _of_runs(self) -> Iterator[Entry]:
+        for run in self._library.entries:
             look = run_look(run.state)
             act = partial(self._window.show_page, RUNS, run=run.id)
             facts = (look.word, run.env_id, algorithm_title(run), run.id, run.note)
-            self._runs.append(
-                Entry("Run", run_title(run), look.icon, act, " · ".join(fact for fact in facts if fact))
-            )
-        self._show(keep=True)
+            yield Entry("Run", run_title(run), look.icon, act, " · ".join(fact for fact in facts if fact))
 
-    def _show(self, keep: bool = False) -> None:
+    def _runs_changed(self) -> None:
+        self._runs = list(self._of_runs())
+        self._show()
+
+    def _typed(self) -> None:
+        self._moved = False
+        self._show()
+
+    def _show(self) -> None:
         """List the best of what fits, what can't be done now greyed, with the reason."""
-        entries = [*self._entries, *self._runs, *self._rest]
+        entries = [*self._commands, *self._places, *self._runs, *self._rest]
         found = best(entries, self.words.text())
         kept = self._chosen
         self._found = found[:_SHOWN]
@@ -228,7 +351,7 @@ class CommandPalette(FittingDialog):
             for place in range(3):
                 made.setForeground(place, grey if entry.why else quiet if place else self.palette().text())
             self.list.addTopLevelItem(made)
-        chosen = self._found.index(kept) if keep and kept in self._found else 0
+        chosen = self._found.index(kept) if self._moved and kept in self._found else 0
         if (item := self.list.topLevelItem(chosen)) is not None:
             self.list.setCurrentItem(item)
         self._more = len(found) - len(self._found)
@@ -260,5 +383,6 @@ class CommandPalette(FittingDialog):
         """Let the arrows move in the list while the keyboard is in the field."""
         if isinstance(event, QKeyEvent) and event.type() == QEvent.Type.KeyPress and event.key() in _MOVES:
             QCoreApplication.sendEvent(self.list, event)
+            self._moved = True
             return True
         return False

@@ -59,7 +59,7 @@ class SingleInstance(QObject):
         except OSError as error:
             raise UsageError(
                 f"The window can't write into {self.folder}: {error.strerror or error}.",
-                "Mend that, or choose another data folder: --data-dir DIR",
+                "Fix that, or choose another data folder: --data-dir DIR",
             ) from error
 
     def claim(self) -> bool:

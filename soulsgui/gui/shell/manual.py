@@ -3,9 +3,9 @@
 from pathlib import Path
 from typing import Any
 
-from PySide6.QtCore import QTimer, QUrl
+from PySide6.QtCore import Qt, QTimer, QUrl
 from PySide6.QtGui import QDesktopServices, QTextCursor, QTextDocument
-from PySide6.QtWidgets import QPushButton, QTextBrowser, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QPushButton, QTextBrowser, QWidget
 
 from soulsgui.config.paths import shipped
 from soulsgui.gui.widgets.dialog import FittingDialog
@@ -36,8 +36,8 @@ class ManualDialog(FittingDialog):
     section = None
 
     def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self.setObjectName("manualDialog")
+        super().__init__("manualDialog", "Manual", parent)
+        self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose, False)  # opened again it is as large as it was
         self._folder = shipped("docs")
         self._past: list[tuple[Path, int]] = []
         self._page = Path()
@@ -47,9 +47,7 @@ class ManualDialog(FittingDialog):
         self.text.anchorClicked.connect(self._follow)
         self.back = QPushButton("&Back", self)
         self.back.clicked.connect(self._go_back)
-        column = QVBoxLayout(self)
-        column.addWidget(self.text, 1)
-        column.addLayout(self.foot(self.back))
+        self.arrange((self.text, 1), foot=self.foot(self.back))
         metrics = self.fontMetrics()
         self.resize(metrics.averageCharWidth() * _CHARACTERS, metrics.lineSpacing() * _LINES)
 

@@ -3,15 +3,13 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from PySide6.QtCore import QSignalBlocker, Qt, Signal
+from PySide6.QtCore import QSignalBlocker, Signal
 from PySide6.QtGui import QAction, QKeySequence
 from PySide6.QtWidgets import (
     QCheckBox,
     QComboBox,
     QFormLayout,
-    QLabel,
     QMenu,
-    QVBoxLayout,
     QWidget,
 )
 
@@ -22,11 +20,11 @@ from soulsgui.gui.preferences import FONT_PERCENTS, AtClosing, AtLeaving, Prefer
 from soulsgui.gui.shell.tray import why_no_tray
 from soulsgui.gui.states import clients_here, run_is_active
 from soulsgui.gui.text import plural, tip
-from soulsgui.gui.theme import Theme, ThemeChoice
+from soulsgui.gui.theme import GAP_M, Theme, ThemeChoice
 from soulsgui.gui.widgets.ask import ask
 from soulsgui.gui.widgets.dialog import FittingDialog
 from soulsgui.gui.widgets.inputs import leave_wheel_to_page
-from soulsgui.gui.widgets.labels import Label, muted, set_tip
+from soulsgui.gui.widgets.labels import muted, set_tip, wrapped
 from soulsgui.process import own_command
 from soulsgui.system import can_start_at_login, start_at_login, starts_at_login
 from soulsgui.wire.control import Status
@@ -39,7 +37,7 @@ _CLOSING = {
 }
 _LEAVING = {
     AtLeaving.ASK: "Ask every time",
-    AtLeaving.TRAY: "Stay in the tray and play on",
+    AtLeaving.TRAY: "Stay in the tray and keep playing",
     AtLeaving.QUIT: "End the episode, then quit",
 }
 
@@ -50,10 +48,7 @@ class SettingsDialog(FittingDialog):
     section = "Settings"
 
     def __init__(self, preferences: Preferences, theme: Theme, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self.setObjectName("settingsDialog")
-        self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        self.setWindowTitle("Settings")
+        super().__init__("settingsDialog", "Settings", parent)
         self._preferences = preferences
         self._theme = theme
         sizes = {percent: f"{percent} %" for percent in FONT_PERCENTS}
@@ -72,14 +67,14 @@ class SettingsDialog(FittingDialog):
 
     def _build(self) -> None:
         form = QFormLayout()
-        form.setVerticalSpacing(10)
+        form.setVerticalSpacing(GAP_M)
         form.addRow("&Theme", self.theme)
         form.addRow("&Font size", self.font_size)
         form.addRow("Closing the window in a &run", self.closing)
         form.addRow("Closing it while this computer &helps", self.leaving)
         no_tray = why_no_tray()
         self.leaving.setEnabled(not no_tray)
-        self.why_no_tray = self._hint(no_tray)
+        self.why_no_tray = muted(wrapped(no_tray, self))
         if no_tray:
             form.addRow("", self.why_no_tray)
         else:
@@ -88,22 +83,8 @@ class SettingsDialog(FittingDialog):
         set_tip(self.notifies, "This desktop has no tray, where they would come from." if no_tray else "")
         form.addRow(self.notifies)
         form.addRow(self.at_login)
-        hint = self._hint("These belong to this window. What is trained, and how, is set under Config.")
-        self.trouble = Label(parent=self)
-        self.trouble.setWordWrap(True)
-        self.trouble.setProperty("tone", "bad")
-        self.trouble.hide()
-        column = QVBoxLayout(self)
-        column.setSpacing(14)
-        column.addLayout(form)
-        column.addWidget(hint)
-        column.addWidget(self.trouble)
-        column.addLayout(self.foot())
-
-    def _hint(self, words: str) -> QLabel:
-        hint = muted(Label(words, self))
-        hint.setWordWrap(True)
-        return hint
+        hint = "These belong to this window. What is trained, and how, is set under Config."
+        self.arrange(form, muted(wrapped(hint, self)), foot=self.foot())
 
     def _box(
         self, choices: Mapping[Any, str], name: str, then: Callable[[Any], None] | None = None
@@ -137,12 +118,10 @@ class SettingsDialog(FittingDialog):
         except OSError as error:
             with QSignalBlocker(self.at_login):
                 self.at_login.setChecked(not on)
-            self.trouble.setText(f"The system does not take it: {error}")
-            self.trouble.show()
+            self.say_wrong(f"The system does not take it: {error}")
 
     def _say_trouble(self, trouble: str) -> None:
-        self.trouble.setText(f"This holds until the window is closed: {trouble}")
-        self.trouble.setVisible(bool(trouble))
+        self.say_wrong(f"This holds until the window is closed: {trouble}" if trouble else "")
 
     def _change_font(self, percent: int) -> None:
         self._theme.set_font_scale(percent)

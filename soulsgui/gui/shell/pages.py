@@ -15,7 +15,6 @@ from PySide6.QtWidgets import (
     QScrollArea,
     QSizePolicy,
     QStackedWidget,
-    QVBoxLayout,
     QWidget,
 )
 
@@ -25,6 +24,7 @@ from soulsgui.gui.models.connection import Connection, ConnectionState, banner_w
 from soulsgui.gui.preferences import Mode
 from soulsgui.gui.shell.protocol import Shell
 from soulsgui.gui.text import tip
+from soulsgui.gui.widgets.boxes import NO_MARGINS, column
 from soulsgui.gui.widgets.empty_state import EmptyState
 
 logger = logging.getLogger(__name__)
@@ -83,9 +83,7 @@ class _Least(QWidget):
 
     def __init__(self, page: QWidget) -> None:
         super().__init__()
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.addWidget(page)
+        column(page, on=self, margins=NO_MARGINS)
         self._page = page
 
     def heightForWidth(self, width: int) -> int:
@@ -125,8 +123,7 @@ class NoServerOverlay(QWidget):
         self.empty = EmptyState("power", "", "", "Start the server", "play", self)
         self._mend = False
         self.empty.acted.connect(self._acted)
-        column = QVBoxLayout(self)
-        column.addWidget(self.empty)
+        column(self.empty, on=self)
 
     def show_connection(self, connection: Connection) -> None:
         """Say how the server stands."""
@@ -174,13 +171,17 @@ class PageStack(QStackedWidget):
         """Return a page if it was made already."""
         return self._pages.get(name)
 
-    def show_page(self, name: str, **where: Any) -> QWidget:
-        """Bring a page to the front, made now if it was never shown."""
+    def make(self, name: str) -> QWidget:
+        """Return a page, made now if it was not before."""
         if name not in self._pages:
-            made = self._pages[name] = self._make(self._entries[name])
+            made = self._pages[name] = self._load(self._entries[name])
             self._areas[made] = PageArea(made, self)
             self.addWidget(self._areas[made])
-        page = self._pages[name]
+        return self._pages[name]
+
+    def show_page(self, name: str, **where: Any) -> QWidget:
+        """Bring a page to the front, made now if it was never shown."""
+        page = self.make(name)
         self.shown = name
         self._bring_to_front()
         self.focus_page()
@@ -245,7 +246,7 @@ class PageStack(QStackedWidget):
         else:
             ask(then)
 
-    def _make(self, entry: PageEntry) -> QWidget:
+    def _load(self, entry: PageEntry) -> QWidget:
         try:
             page: QWidget = entry.load()(self._feed, self._shell, self)
         except Exception as error:

@@ -2,13 +2,15 @@
 
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from PySide6.QtCore import QSettings
 
 from soulsgui.gui.client_mode.runner import ClientSide
 from soulsgui.gui.feed import Call
-from soulsgui.wire.control import ApiError, RunStatus, RunSummary
+from soulsgui.system import explained
+from soulsgui.wire.control import ApiError, Exported, RunStatus, RunSummary
 
 INVITATION = "invitation"
 """What messages are about that tell of opening or accepting one."""
@@ -74,3 +76,23 @@ def carry_out(shell: Shell, call: Call, done: Callable[[dict[str, Any]], object]
     """Go on with the result of a command that no button has sent; show why there is none."""
     call.done.connect(done)
     call.tell_problem(partial(notify_problem, shell))
+
+
+def write_file(shell: Shell, path: str, write: Callable[[Path], object]) -> None:
+    """Write a file of this computer, and tell what became of it."""
+    try:
+        write(Path(path))
+    except OSError as error:
+        why, remedy = explained(error)
+        shell.notify("error", f"It was not saved: {why}", remedy or "Choose another folder.")
+    else:
+        shell.notify("success", f"Saved as {path}")
+
+
+def export_file(shell: Shell, path: str, call: Call) -> None:
+    """Tell where a job has brought its file, and how that was checked; show why there is none."""
+    carry_out(
+        shell,
+        call,
+        lambda told: shell.notify("success", f"Exported to {path}", Exported.model_validate(told).checked),
+    )

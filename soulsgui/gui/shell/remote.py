@@ -49,7 +49,7 @@ _REFUSALS = (
     (
         "identification has changed",
         "{host} has another key than before.",
-        "Ask its owner whether it was set up anew before you remove the old one (ssh-keygen -R).",
+        "Ask its owner whether it was set up again before you remove the old one (ssh-keygen -R).",
     ),
     (
         "host key verification failed",
@@ -133,7 +133,7 @@ class _Ssh(QProcess):
     def why(self) -> SoulsGuiError:
         """Return why it has ended."""
         if self.error() is QProcess.ProcessError.FailedToStart:
-            return SshRefusedError(f"ssh can't be started: {self.errorString()}.", "Install it anew.")
+            return SshRefusedError(f"ssh can't be started: {self.errorString()}.", "Reinstall it.")
         normal = self.exitStatus() is QProcess.ExitStatus.NormalExit
         said = self._err.decode(errors="replace")
         return error_of(self._server, self.exitCode() if normal else _OF_SSH, said)

@@ -4,13 +4,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
-from PySide6.QtCore import QObject, Qt, QTimer, Signal
-from PySide6.QtWidgets import QCheckBox, QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtCore import QObject, QTimer, Signal
+from PySide6.QtWidgets import QCheckBox, QLabel, QPushButton, QWidget
 
 from soulsgui.gui import text
 from soulsgui.gui.client_mode.runner import ClientSide
 from soulsgui.gui.feed import Call, Feed
-from soulsgui.gui.icons import make_primary
 from soulsgui.gui.models.connection import Connection
 from soulsgui.gui.models.rules import run_title
 from soulsgui.gui.preferences import AtClosing, AtLeaving, Preferences
@@ -18,11 +17,12 @@ from soulsgui.gui.shell import tray as trays
 from soulsgui.gui.states import run_is_active
 from soulsgui.gui.widgets.command_button import CommandButton, Words
 from soulsgui.gui.widgets.dialog import FittingDialog
-from soulsgui.gui.widgets.labels import Heading, Label, Remark, muted
+from soulsgui.gui.widgets.labels import Heading, muted, wrapped
 from soulsgui.wire.control import ApiError, RunStatus
 
 _SHUTDOWN_TIMEOUT_S = 5.0
 _COMING_LIMIT_MS = 10_000
+_TITLE = "Close SoulsGUI"
 _CHARACTERS = 62
 
 
@@ -70,36 +70,11 @@ class _LastQuestion(FittingDialog):
 
     decided = Signal(object)
 
-    def __init__(self, name: str, parent: QWidget | None) -> None:
-        super().__init__(parent)
-        self.setObjectName(name)
-        self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        self.setWindowTitle("Close SoulsGUI")
-
-    def arrange(self, heading: str, words: tuple[QLabel, ...], end: QPushButton, main: QPushButton) -> None:
+    def ask(self, heading: str, words: tuple[QLabel, ...], end: QPushButton, main: QPushButton) -> None:
         """Put the parts in their places: `end` at the left, and `main`, which Enter presses."""
-        self.cancel = QPushButton("&Cancel", self)
-        self.cancel.clicked.connect(self.reject)
+        foot = self.foot(end, main=[main], leave="&Cancel")
         self.remember = QCheckBox("&Remember this; Settings (Ctrl+,) changes it", self)
-        self.wrong = Remark(self)
-        make_primary(main)
-        main.setDefault(True)
-        for button in (end, self.cancel):
-            button.setAutoDefault(False)
-        foot = QHBoxLayout()
-        foot.addWidget(end)
-        foot.addStretch(1)
-        foot.addWidget(main)
-        foot.addWidget(self.cancel)
-        column = QVBoxLayout(self)
-        column.setSpacing(12)
-        column.addWidget(Heading(heading, 1, self))
-        for label in words:
-            label.setWordWrap(True)
-        for part in (*words, self.remember, self.wrong):
-            column.addWidget(part)
-        column.addLayout(foot)
-        self.setMinimumWidth(self.fontMetrics().averageCharWidth() * _CHARACTERS)
+        self.arrange(Heading(heading, 1, self), *words, self.remember, foot=foot, characters=_CHARACTERS)
         main.setFocus()
 
     def decide(self, choice: AtClosing | AtLeaving) -> None:
@@ -112,7 +87,7 @@ class ClosingDialog(_LastQuestion):
     """Stop the run and quit, keep training, or stay."""
 
     def __init__(self, feed: Feed, parent: QWidget | None = None) -> None:
-        super().__init__("closingDialog", parent)
+        super().__init__("closingDialog", _TITLE, parent)
         self._feed = feed
         words = Words("&Stop run and quit", "Saving and ending the run …", "Stopped")
         self.stop = CommandButton(words, "stop", self._send, self)
@@ -124,9 +99,9 @@ class ClosingDialog(_LastQuestion):
         saved = "Stopping saves first."
         if run.checkpoint_age_s is not None:
             saved = f"Its last checkpoint is {text.about(run.checkpoint_age_s)} old; stopping saves first."
-        cost = Label(f"“{run_title(run)}” goes on in the background if you let it. {saved}", self)
-        later = muted(Label("To come back, open SoulsGUI again.", self))
-        self.arrange("A run is going on", (cost, later), self.stop, self.keep)
+        cost = wrapped(f"“{run_title(run)}” continues in the background if you let it. {saved}", self)
+        later = muted(wrapped("To come back, open SoulsGUI again.", self))
+        self.ask("A run is active", (cost, later), self.stop, self.keep)
 
     def _send(self) -> Call:
         self.wrong.hide()
@@ -135,34 +110,34 @@ class ClosingDialog(_LastQuestion):
 
     def _failed(self, error: ApiError) -> None:
         self.keep.setEnabled(True)
-        self.wrong.setText(error.words())
+        self.show_problem(error)
 
 
 class LeavingDialog(_LastQuestion):
-    """Stay in the tray and play on, quit after the episode, or keep the window.
+    """Stay in the tray and keep playing, quit after the episode, or keep the window.
 
     What was begun in a terminal does not end with the window. Where there is no tray, nothing is said of it.
     """
 
     def __init__(self, ends_with_window: bool = True, parent: QWidget | None = None) -> None:
-        super().__init__("leavingDialog", parent)
+        super().__init__("leavingDialog", _TITLE, parent)
         self.stay = QPushButton("&Stay in the tray", self)
         self.stay.clicked.connect(lambda: self.decide(AtLeaving.TRAY))
         self.quit = QPushButton("&Quit", self)
         self.quit.clicked.connect(lambda: self.decide(AtLeaving.QUIT))
-        tray = Label(
-            "In the tray it plays on. The icon there says how it is; a click on it brings the window back, "
-            "and its menu pauses, stops and quits.",
+        tray = wrapped(
+            "In the tray it keeps playing. The icon there says how it is; a click on it brings the window "
+            "back, and its menu pauses, stops and quits.",
             self,
         )
-        quitting = Label(
+        quitting = wrapped(
             "If you quit, it ends its episode and helps no longer: nothing plays unseen."
             if ends_with_window
-            else "It was started in a terminal (soulsgui join): if you quit, it plays on there. "
+            else "It was started in a terminal (soulsgui join): if you quit, it keeps playing there. "
             "There, or with `soulsgui join stop`, it ends.",
             self,
         )
-        self.arrange("This computer is helping to train", (tray, quitting), self.quit, self.stay)
+        self.ask("This computer is helping to train", (tray, quitting), self.quit, self.stay)
         if not trays.has_tray():
             for part in (tray, self.stay, self.remember):
                 part.hide()

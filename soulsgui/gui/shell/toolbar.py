@@ -1,40 +1,40 @@
 """The toolbar: the commands of the run, the events, and what belongs to the whole window."""
 
 import time
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from PySide6.QtCore import QEvent, QPoint, QSize, Qt, Signal
 from PySide6.QtGui import QAction, QActionGroup, QCloseEvent, QKeyEvent, QResizeEvent
 from PySide6.QtWidgets import (
     QFrame,
-    QHBoxLayout,
     QListWidget,
     QListWidgetItem,
     QMenu,
     QSizePolicy,
     QToolBar,
     QToolButton,
-    QVBoxLayout,
     QWidget,
 )
 
 from soulsgui.gui import text
 from soulsgui.gui.client_mode.runner import ClientSide
 from soulsgui.gui.colours import Tone
-from soulsgui.gui.feed import Feed, Fetch
-from soulsgui.gui.geometry import bring_onto_screen, room_for
+from soulsgui.gui.feed import Feed
 from soulsgui.gui.icons import colours_of, dress, icon
 from soulsgui.gui.models.connection import why_not
 from soulsgui.gui.models.rules import run_title, why_refused
 from soulsgui.gui.preferences import Mode, Preferences
 from soulsgui.gui.shell.menu import WindowMenu
-from soulsgui.gui.shell.servers import ServerSelector
+from soulsgui.gui.shell.server_selector import ServerSelector
 from soulsgui.gui.states import level_look, run_is_active
 from soulsgui.gui.text import plural
+from soulsgui.gui.theme import GAP_S
+from soulsgui.gui.widgets.boxes import NO_MARGINS, column, row
 from soulsgui.gui.widgets.command_button import CommandButton, Words, give_menu
 from soulsgui.gui.widgets.fitting_button import FittingButton
+from soulsgui.gui.widgets.geometry import bring_onto_screen, room_for
 from soulsgui.gui.widgets.labels import Badge, Heading, Label, muted, set_tip
-from soulsgui.wire.control import Event, RunSummary
+from soulsgui.wire.control import Event
 
 AnyButton = TypeVar("AnyButton", bound=FittingButton)
 
@@ -80,13 +80,8 @@ class EventsPopup(QFrame):
         self.list.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.list.itemActivated.connect(self._activated)
         self.list.itemClicked.connect(self._activated)
-        head = QHBoxLayout()
-        head.addWidget(Heading("Events", 0, self), 1)
-        head.addWidget(muted(Label("Click to see the log", self)))
-        column = QVBoxLayout(self)
-        column.addLayout(head)
-        column.addWidget(self._none)
-        column.addWidget(self.list)
+        head = row((Heading("Events", 0, self), 1), muted(Label("Click to see the log", self)))
+        column(head, self._none, self.list, on=self)
 
     def show_events(self, events: list[Event], seen: int) -> None:
         """Fill the list; what was not seen yet is bold."""
@@ -208,27 +203,26 @@ _PAUSE = (
     Words("&Pause", "Pausing …", "Paused"),
     "pause",
     "run.pause",
-    "Clients are granted nothing and nothing is learned; everything is kept",
+    "Clients wait and nothing is learned; everything is kept",
 )
 _CONTINUE = (
-    Words("Contin&ue", "Going on …", "Goes on"),
+    Words("Contin&ue", "Continuing …", "Continued"),
     "play",
     "run.continue",
-    "Let the run go on where it is",
+    "Let the run continue where it is",
 )
 _TITLES = {Mode.SERVER: "Server mode", Mode.CLIENT: "Client mode"}
 _HINTS = {
     Mode.SERVER: "Train here: runs, clients, curves",
     Mode.CLIENT: "Play for a server with this computer",
 }
-_GAP_PX = 8
 _ICON_ROOM_PX = 32
 
 
 def other_side(mode: Mode, run_state: str, playing: bool) -> str:
     """Return what goes on at the side of the program that is not shown; empty for nothing."""
     if mode is Mode.CLIENT:
-        return "a run goes on" if run_is_active(run_state) else ""
+        return "a run is active" if run_is_active(run_state) else ""
     return "this computer plays" if playing else ""
 
 
@@ -260,21 +254,18 @@ class Toolbar(QToolBar):
         self.resize_icons()
         self._feed = feed
         self._client = client
-        self._newest: RunSummary | None = None
         self._mode = Mode.SERVER
         self._of_server: list[QAction] = []
         self._add_run_buttons()
         self._add_right_side(preferences, menu)
-        self._runs = Fetch(self, lambda: feed.call("runs.list") if feed.connection.live else None)
-        self._runs.came.connect(self._runs_came)
-        self._last_state = ""
+        feed.library.runs.changed.connect(self._update)
+        feed.library.runs.want()
         feed.connection_changed.connect(self._update)
-        feed.run_changed.connect(self._run_changed)
+        feed.run_changed.connect(self._update)
         feed.allowed_changed.connect(self._update)
         client.feed.services_changed.connect(self._update)
         client.feed.connection_changed.connect(self._update)
-        feed.snapshot_taken.connect(self._snapshot_taken)
-        feed.forgotten.connect(self._forget)
+        feed.snapshot_taken.connect(self._update)
         self._update()
 
     def _add_run_buttons(self) -> None:
@@ -315,8 +306,6 @@ class Toolbar(QToolBar):
 
     def _mode_switch(self) -> QWidget:
         box = QWidget(self)
-        row = QHBoxLayout(box)
-        row.setContentsMargins(0, 0, 0, 0)
         self.badge = Badge("", Tone.GOOD, box)
         self.mode = QToolButton(box)
         self.mode.setObjectName("mode")
@@ -332,8 +321,7 @@ class Toolbar(QToolBar):
             group.addAction(action)
             self._choices[mode] = action
         give_menu(self.mode, choices)
-        row.addWidget(self.badge)
-        row.addWidget(self.mode)
+        row(self.badge, self.mode, on=box, margins=NO_MARGINS)
         return box
 
     def _command(self, words: Words, icon: str, name: str, command: str) -> CommandButton:
@@ -374,7 +362,7 @@ class Toolbar(QToolBar):
             for part in named
         )
         taken += sum(part.sizeHint().width() for part in others if not part.isHidden())
-        gaps = (len(shown) + len(others) + 4) * _GAP_PX
+        gaps = (len(shown) + len(others) + 4) * GAP_S
         room = self.width() - taken - gaps
         needed = sum(button.full_width for button in shown)
         for button in shown:
@@ -400,40 +388,23 @@ class Toolbar(QToolBar):
         self.mode.setToolTip("Switch between training here and playing for a server; this stops nothing")
         self._update()
 
-    def _snapshot_taken(self) -> None:
-        self._runs.request()
-        self._update()
-
-    def _run_changed(self) -> None:
-        before, self._last_state = self._last_state, self._feed.status.run.state
-        if self._last_state != before:
-            self._runs.request()
-        self._update()
-
-    def _forget(self) -> None:
-        self._newest = None
-
-    def _runs_came(self, result: dict[str, Any]) -> None:
-        runs = result.get("runs", [])
-        self._newest = RunSummary.model_validate(runs[0]) if runs else None
-        self._update()
-
     def _update(self) -> None:
         connection, run = self._feed.connection, self._feed.status.run
-        newest = f"“{run_title(self._newest)}”" if self._newest is not None else "the newest run"
+        runs = self._feed.library.runs.entries
+        newest = f"“{run_title(runs[0])}”" if runs else "the newest run"
         # One button pauses a run and lets it go on.
         pausing, mark, command, tip = _CONTINUE if run.wished_pause else _PAUSE
         self.pause.set_words(pausing, mark, lambda: self._feed.call(command))
         for button, name, hint in (
             (self.new_run, "run.start", "Choose a preset or your settings, and begin a run"),
-            (self.resume, "run.resume", f"Go on with {newest} from its newest checkpoint"),
+            (self.resume, "run.resume", f"Continue {newest} from its newest checkpoint"),
             (self.pause, command, tip),
             (self.stop, "run.stop", "Save and end the run; Redis and remote clients stay"),
             (self.quicksave, "checkpoint.save", "Save a checkpoint now (Ctrl+Shift+S)"),
         ):
             _allow(button, why_refused(name, connection, self._feed.status), hint)
         if connection.config is not None:
-            _allow(self.configure, "", "Mend the mistakes for which no server can start")
+            _allow(self.configure, "", "Fix the mistakes that keep the server from starting")
         else:
             _allow(self.configure, why_not(connection), "Settings of the next run and the server")
         state = run.state if connection.live else ""

@@ -96,7 +96,7 @@ class Tray(QObject):
     def _fill(self) -> None:
         self.state = self._add("", "", self.show_wanted.emit)
         self.menu.addSeparator()
-        self.show_window = self._add("&Show SoulsGUI", "", self.show_wanted.emit)
+        self._add("&Show SoulsGUI", "", self.show_wanted.emit)
         self.pause = self._add("&Pause", "pause", self._pause)
         self.resume = self._add("&Resume", "resume", self._resume)
         self.stop = self._add("S&top helping", "stop", self._stop)

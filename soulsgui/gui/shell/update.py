@@ -4,14 +4,13 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from PySide6.QtCore import Qt
 from PySide6.QtGui import QFontDatabase, QGuiApplication
-from PySide6.QtWidgets import QHBoxLayout, QLabel, QPlainTextEdit, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QPlainTextEdit, QPushButton, QWidget
 
 import soulsgui
-from soulsgui.gui.icons import dress, make_primary
+from soulsgui.gui.icons import dress
 from soulsgui.gui.widgets.dialog import FittingDialog
-from soulsgui.gui.widgets.labels import Heading, Label
+from soulsgui.gui.widgets.labels import Heading, wrapped
 from soulsgui.wire.versions import PROTOCOL_NAME, MissingRequirement, server_is_older
 
 _CHARACTERS = 74
@@ -82,27 +81,16 @@ class UpdateDialog(FittingDialog):
     """Says what to do, with the commands to copy."""
 
     def __init__(self, why: str, steps: UpdateSteps, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self.setObjectName("updateDialog")
-        self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        self.setWindowTitle("Update this computer")
+        super().__init__("updateDialog", "Update this computer", parent)
         self._lines = "\n".join(steps.commands)
-        column = QVBoxLayout(self)
-        column.setSpacing(12)
-        column.addWidget(Heading("Update this computer", 1, self))
-        for sentence in (why, steps.sentence):
-            column.addWidget(self._sentence(sentence))
         self.commands = self._make_field(len(steps.commands))
-        column.addWidget(self.commands)
-        column.addWidget(self._sentence(steps.afterwards))
-        column.addLayout(self._foot())
-        self.setMinimumWidth(self.fontMetrics().averageCharWidth() * _CHARACTERS)
-
-    def _sentence(self, words: str) -> QLabel:
-        label = Label(words, self)
-        label.setWordWrap(True)
-        label.setVisible(bool(words))
-        return label
+        self.copy = QPushButton("&Copy", self)
+        dress(self.copy, "copy")
+        self.copy.clicked.connect(self._copy)
+        self.copy.setVisible(bool(self._lines))
+        before = [wrapped(words, self) for words in (why, steps.sentence) if words]
+        parts = Heading(self.windowTitle(), 1, self), *before, self.commands, wrapped(steps.afterwards, self)
+        self.arrange(*parts, foot=self.foot(main=[self.copy], leave="Cl&ose"), characters=_CHARACTERS)
 
     def _make_field(self, lines: int) -> QPlainTextEdit:
         field = QPlainTextEdit(self._lines, self)
@@ -116,22 +104,6 @@ class UpdateDialog(FittingDialog):
         field.setFixedHeight(field.fontMetrics().lineSpacing() * (lines + 1) + 20)
         field.setVisible(lines > 0)
         return field
-
-    def _foot(self) -> QHBoxLayout:
-        self.copy = QPushButton("&Copy", self)
-        make_primary(self.copy)
-        dress(self.copy, "copy")
-        self.copy.setDefault(True)
-        self.copy.clicked.connect(self._copy)
-        self.copy.setVisible(bool(self._lines))
-        self.close_button = QPushButton("Cl&ose", self)
-        self.close_button.setAutoDefault(False)
-        self.close_button.clicked.connect(self.reject)
-        foot = QHBoxLayout()
-        foot.addStretch(1)
-        foot.addWidget(self.copy)
-        foot.addWidget(self.close_button)
-        return foot
 
     def _copy(self) -> None:
         QGuiApplication.clipboard().setText(self._lines)

@@ -5,28 +5,27 @@ Its dialogs are imported when they are first wanted, so that none delays it.
 
 import socket
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from PySide6.QtCore import QByteArray, QEvent, QSettings, QSize, Qt, QTimer, Signal
 from PySide6.QtGui import QCloseEvent, QKeyEvent, QKeySequence, QShortcut, QShowEvent
-from PySide6.QtWidgets import QAbstractButton, QApplication, QHBoxLayout, QMainWindow, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QAbstractButton, QApplication, QMainWindow, QWidget
 
 from soulsgui.gui import text
 from soulsgui.gui.client_mode.runner import ClientSide
 from soulsgui.gui.client_mode.state import client_words
 from soulsgui.gui.colours import Tone
 from soulsgui.gui.feed import Feed
-from soulsgui.gui.geometry import bring_onto_screen
 from soulsgui.gui.icons import app_icon
 from soulsgui.gui.models.connection import Connection, ConnectionState, RemoteServer, why_not
 from soulsgui.gui.models.rules import run_title
 from soulsgui.gui.preferences import Mode, Preferences
 from soulsgui.gui.shell import Action, notify_problem
+from soulsgui.gui.shell.end import EndStrip
 from soulsgui.gui.shell.menu import WindowMenu
-from soulsgui.gui.shell.next_step import OfferBar
 from soulsgui.gui.shell.notifier import Notifier
 from soulsgui.gui.shell.pages import (
     CLIENT,
@@ -38,15 +37,17 @@ from soulsgui.gui.shell.pages import (
     PageStack,
     page_entries,
 )
-from soulsgui.gui.shell.servers import AddServerDialog
+from soulsgui.gui.shell.server_selector import AddServerDialog
 from soulsgui.gui.shell.shutdown import ClientWindowCloser, WindowCloser
 from soulsgui.gui.shell.toolbar import Toolbar
 from soulsgui.gui.states import Look, clients_here, run_is_active, run_look
 from soulsgui.gui.text import plural
-from soulsgui.gui.theme import Theme
+from soulsgui.gui.theme import GAP_S, GAP_XS, Theme
 from soulsgui.gui.throttle import Throttle
 from soulsgui.gui.widgets.agree import run_dialog
+from soulsgui.gui.widgets.boxes import NO_MARGINS, column, row
 from soulsgui.gui.widgets.dialog import FittingDialog
+from soulsgui.gui.widgets.geometry import bring_onto_screen
 from soulsgui.gui.widgets.inputs import FilterEdit
 from soulsgui.gui.widgets.job_strip import JobStrip
 from soulsgui.gui.widgets.labels import ElidedLabel, IconLabel, keep_place
@@ -96,11 +97,7 @@ class StatusLine(QWidget):
         super().__init__(parent)
         self._mark = IconLabel(0, self)
         self._words = ElidedLabel("", self)
-        row = QHBoxLayout(self)
-        row.setContentsMargins(8, 2, 8, 2)
-        row.setSpacing(6)
-        row.addWidget(self._mark)
-        row.addWidget(self._words, 1)
+        row(self._mark, (self._words, 1), on=self, margins=(GAP_S, GAP_XS, GAP_S, GAP_XS), gap_px=GAP_S)
 
     def show_status(self, status: Status, server: str) -> None:
         """Say how the run goes."""
@@ -163,27 +160,15 @@ class MainWindow(QMainWindow):
         self.messages = MessageBar(self)
         listed = [entry for entry in self._entries.values() if entry.listed and entry.mode is Mode.SERVER]
         self.navigation = Navigation(listed, self)
-        # It joins the window below, after the offer that stands over it: so goes the keyboard, too.
+        # It joins the window below, after the strip that stands over it: so goes the keyboard, too.
         self.pages = PageStack(self._entries, self._feed, self)
-        self.offer = OfferBar(self._feed, self.pages, self)
+        self.end = EndStrip(self._feed, self, self)
         right = QWidget(self)
-        around = QVBoxLayout(right)
-        around.setContentsMargins(0, 0, 0, 0)
-        around.setSpacing(0)
-        around.addWidget(self.pages, 1)
-        around.addWidget(self.messages)
-        column = QVBoxLayout()
-        column.setSpacing(0)
-        column.addWidget(self.banner)
-        column.addWidget(self.offer)
-        column.addWidget(right, 1)
+        column((self.pages, 1), self.messages, on=right, margins=NO_MARGINS, gap_px=0)
+        beside = column(self.banner, self.end, (right, 1), gap_px=0)
         inside = QWidget(self)
-        row = QHBoxLayout(inside)
-        row.setContentsMargins(0, 0, 0, 0)
-        row.setSpacing(0)
         # Beside the bars: its rows do not move under the mouse when one comes or goes.
-        row.addWidget(self.navigation)
-        row.addLayout(column, 1)
+        row(self.navigation, (beside, 1), on=inside, margins=NO_MARGINS, gap_px=0)
         self.setCentralWidget(inside)
         self.status_line = StatusLine(self)
         self.statusBar().addWidget(self.status_line, 1)
@@ -200,6 +185,8 @@ class MainWindow(QMainWindow):
         feed.answered_late.connect(self.settle)
         feed.forgotten.connect(self.pages.make_anew)
         feed.not_agreed.connect(self._ask_agreement)
+        for listed in (feed.library.runs, feed.library.presets):
+            listed.failed.connect(self._refused)
         client = self._client_side.feed
         for one in (feed, client):
             for signal in (one.run_changed, one.server_changed, one.clients_changed, one.services_changed):
@@ -214,9 +201,6 @@ class MainWindow(QMainWindow):
         self.banner.acted.connect(self._banner_acted)
         self.pages.no_server.start_wanted.connect(self.start_wanted)
         self.pages.no_server.mend_wanted.connect(self.open_config)
-        self.offer.begun.connect(self._show_overview)
-        self.offer.problem.connect(self._refused)
-        self.offer.run_wanted.connect(lambda run: self.show_page(RUNS, run=run))
         self.toolbar.new_run.clicked.connect(lambda: self.open_new_run())
         self.toolbar.configure.clicked.connect(self.open_config)
         self.toolbar.mode_wanted.connect(self.show_mode)
@@ -278,13 +262,19 @@ class MainWindow(QMainWindow):
 
     def show_page(self, name: str, **where: Any) -> None:
         """Bring a page to the front, after the one that is shown was asked for its unsaved changes."""
+        self.go_to(name, lambda: None, **where)
+
+    def go_to(self, name: str, then: Callable[[], object], **where: Any) -> None:
+        """Show a page, as `show_page` does, and do something there."""
         if name == self.pages.shown:
             self.pages.show_page(name, **where)
+            then()
             return
 
         def go_on(leave: bool) -> None:
             if leave:
                 self._show_page(name, where)
+                then()
             else:
                 self.navigation.show_page(self.pages.shown)
 
@@ -390,7 +380,6 @@ class MainWindow(QMainWindow):
         if of_mode is Mode.SERVER:
             self._preferences.page = name
             self._user_chose = True
-        self.offer.page_chosen(name)
         self.navigation.show_page(name)
         if self._was_shown:
             self._bring_page(name, where)
@@ -399,6 +388,7 @@ class MainWindow(QMainWindow):
         # The server comes while one reads there: the page must not move then.
         keep_place(self.banner, name == WELCOME)
         self.pages.show_page(name, **(where or {}))
+        self.end.page_chosen(name)
 
     def _set_mode(self, mode: Mode) -> None:
         if mode is Mode.CLIENT and self.mode is Mode.SERVER:
@@ -493,11 +483,11 @@ class MainWindow(QMainWindow):
                 UpdateDialog("The server's runner is newer than this window.", steps, self).open()
         elif state is ConnectionState.TOO_NEW:
             there = "Update SoulsGUI there, then end" if self._feed.remote else "End"
-            begin = "begin it anew there" if self._feed.remote else "let this window start a new one"
+            begin = "start it again there" if self._feed.remote else "let this window start a new one"
             self.notify(
                 "info",
                 f"The runner was started by an older SoulsGUI. {there} it, then {begin}.",
-                "Type: soulsgui shutdown. It saves the run first; Resume goes on with it.",
+                "Type: soulsgui shutdown. It saves the run first; Resume continues it.",
             )
         elif state in (ConnectionState.RUNNER_GONE, ConnectionState.SHUT_DOWN, ConnectionState.START_FAILED):
             self.start_wanted.emit()

@@ -3,15 +3,15 @@
 import math
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from PySide6.QtCore import QDir, QSignalBlocker, Qt, QTimer, Signal
+from PySide6.QtCore import QSignalBlocker, Qt, QTimer, Signal
 from PySide6.QtWidgets import (
     QAbstractSpinBox,
     QBoxLayout,
     QComboBox,
-    QFileDialog,
     QGridLayout,
     QProgressBar,
     QSlider,
@@ -24,11 +24,12 @@ from soulsgui.gui.feed import Call, Feed, Fetch, JobCall
 from soulsgui.gui.models.connection import why_not
 from soulsgui.gui.runs.models import described, evaluated_words
 from soulsgui.gui.states import run_is_active
+from soulsgui.gui.theme import GAP_M, GAP_S
 from soulsgui.gui.watching.picture import ActionBars, PictureView, decoded
 from soulsgui.gui.watching.recording import Recording
 from soulsgui.gui.widgets.agree import run_dialog
 from soulsgui.gui.widgets.boxes import NO_MARGINS, column, row
-from soulsgui.gui.widgets.dialog import FittingFileDialog
+from soulsgui.gui.widgets.dialog import ask_where_to_save
 from soulsgui.gui.widgets.empty_state import EmptyState
 from soulsgui.gui.widgets.fitting_button import FittingButton
 from soulsgui.gui.widgets.inputs import leave_wheel_to_page
@@ -40,6 +41,7 @@ from soulsgui.wire.control import (
     CheckpointInfo,
     ErrorCode,
     Evaluated,
+    Picture,
     PictureShown,
     RunStatus,
     RunSummary,
@@ -49,10 +51,14 @@ from soulsgui.wire.messages.server_config import Execution
 EPISODES = 10
 _CANCELLED = ApiError(code=ErrorCode.FAILED, message="It was cancelled.", remedy="Start it again.")
 
-_FACTS = ("Episode", "Seed", "Step", "Return so far")
+_FACTS = ("Seed", "Step", "Return so far")
 _LATE_S = 0.05
 _SIDE_CHARACTERS = 34
 _ANY_WIDTH = 16777215  # Qt's own limit
+
+
+def _of_all(number: int) -> str:
+    return f"{number + 1} of {EPISODES}"
 
 
 class WatchPane(QWidget):
@@ -60,9 +66,11 @@ class WatchPane(QWidget):
 
     Signals:
         changed: It plays, rests or has come to its end.
+        episode_wanted: An episode was chosen; with its number from 0.
     """
 
     changed = Signal()
+    episode_wanted = Signal(int)
 
     def __init__(
         self,
@@ -76,7 +84,8 @@ class WatchPane(QWidget):
         self._feed, self._run, self._wanted, self._clock = feed, run, checkpoint, clock
         self.recording = Recording()
         self.playing, self.speed, self.seed = True, 1.0, 0
-        self._began_with = 0  # the seed of the evaluation that is shown
+        self._began_with = 0  # the seed of its first episode
+        self._first = 0  # the episode that the evaluation which is shown began with
         self._shown_at = 0.0
         self._job: JobCall | None = None
         self._film: JobCall | None = None
@@ -106,10 +115,17 @@ class WatchPane(QWidget):
         self.stack = QStackedWidget(self)
         self.stack.addWidget(self.empty)
         self.stack.addWidget(self.picture)
+        self.episode = QComboBox(self)
+        self.episode.setToolTip("Choose which one to see: it is shown again, or played from its own seed")
+        self.episode.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
+        self.episode.setMinimumContentsLength(len(_of_all(EPISODES)) + 7)  # with a return
+        self.episode.addItems([_of_all(number) for number in range(EPISODES)])
+        leave_wheel_to_page(self.episode)
+        self.episode.activated.connect(self.episode_wanted)
         self.facts = {name: Label(text.NOTHING, self) for name in _FACTS}
         self.heading, self.bars = muted(Label("", self)), ActionBars(self)
         self.slider = QSlider(Qt.Orientation.Horizontal, self)
-        self.slider.setAccessibleName("Which of the pictures that have come")
+        self.slider.setAccessibleName("Place among the pictures received")
         self.slider.valueChanged.connect(self._slid)
         self.words = muted(wrapped("", self, selectable=True))
         self.progress = QProgressBar(self)
@@ -119,7 +135,7 @@ class WatchPane(QWidget):
         self.progress.setAccessibleName("How much of it has been played")
         self._side = self._told()
         self._middle = QBoxLayout(QBoxLayout.Direction.LeftToRight)
-        self._middle.setSpacing(12)
+        self._middle.setSpacing(GAP_M)
         self._middle.addWidget(self.stack, 1)
         self._middle.addWidget(self._side)
         self.stand_narrow(False)
@@ -127,7 +143,7 @@ class WatchPane(QWidget):
         self.of_film = muted(wrapped("", self, selectable=True))
         self.of_film.hide()
         told = row((self.words, 1), self.progress)
-        column(*parts, told, self.of_film, on=self, margins=NO_MARGINS, gap_px=8)
+        column(*parts, told, self.of_film, on=self, margins=NO_MARGINS, gap_px=GAP_S)
         self._say_starting("")
 
     def stand_narrow(self, narrow: bool) -> None:
@@ -141,15 +157,19 @@ class WatchPane(QWidget):
     def _told(self) -> QWidget:
         side = QWidget(self)
         grid = QGridLayout()
-        grid.setHorizontalSpacing(12)
+        grid.setHorizontalSpacing(GAP_M)
         grid.setColumnStretch(1, 1)
-        for line, (name, value) in enumerate(self.facts.items()):
+        label = muted(Label("&Episode", self))
+        label.setBuddy(self.episode)
+        grid.addWidget(label, 0, 0)
+        grid.addWidget(self.episode, 0, 1)
+        for line, (name, value) in enumerate(self.facts.items(), 1):
             value.setProperty("heading", "0")
             value.setAlignment(Qt.AlignmentFlag.AlignRight)
             value.setAccessibleName(name)
             grid.addWidget(muted(Label(name, self)), line, 0)
             grid.addWidget(value, line, 1)
-        column(grid, self.heading, (self.bars, 1), on=side, margins=NO_MARGINS, gap_px=10)
+        column(grid, self.heading, (self.bars, 1), on=side, margins=NO_MARGINS, gap_px=GAP_M)
         return side
 
     # Which weights play
@@ -188,18 +208,35 @@ class WatchPane(QWidget):
 
     # The evaluation
 
-    def start(self, trust: str = "") -> None:
+    def start(self) -> None:
         """Play it from its first episode on."""
+        self._began_with = self.seed
+        for number in range(EPISODES):
+            self.episode.setItemText(number, _of_all(number))
+        self._play_from(0)
+
+    def see_episode(self, number: int) -> None:
+        """Show an episode from its beginning on: what came of it, or played anew where that is not kept."""
+        place = self.recording.beginning_of(number - self._first)
+        if place is None:
+            self._play_from(number)
+        else:
+            self.recording.go_to(place)
+            self.play(True)
+
+    def _play_from(self, first: int, trust: str = "") -> None:
         self._end()
         self.recording = Recording()
-        self._began_with = self.seed
-        params = {"run": self._run.id, "checkpoint": self.chosen, "seed": self.seed, "episodes": EPISODES}
+        self._first = first
+        params: dict[str, Any] = {"run": self._run.id, "checkpoint": self.chosen}
+        params |= {"seed": self._began_with + first, "episodes": EPISODES - first}
         job = self._feed.job("checkpoint.evaluate", params | {"frames": True, "trust": trust})
         job.progressed.connect(self._progressed)
         job.done.connect(self._done)
         job.tell_problem(self._fail)
         job.dropped.connect(self._cancelled)
         self._job, self.playing = job, True
+        self.episode.setCurrentIndex(first)
         for value in self.facts.values():
             value.setText(text.NOTHING)
         self.bars.clear()
@@ -275,6 +312,9 @@ class WatchPane(QWidget):
             return
         first = not len(self.recording)
         self.recording.add(shown.picture)
+        if shown.picture.ended:
+            number = self._number(shown.picture)
+            self.episode.setItemText(number, f"{_of_all(number)}: {text.value(shown.picture.return_so_far)}")
         if first:
             self._shown_at = self._clock()
             self.stack.setCurrentWidget(self.picture)
@@ -309,7 +349,7 @@ class WatchPane(QWidget):
         words = ". ".join([f"{episodes}: mean return {evaluated_words(found)}", *found.notes])
         self._say(words)
         if not len(self.recording):
-            self._say_empty("It was over before a picture came", words, "Play it again")
+            self._say_empty("It ended before a picture arrived", words, "Play it again")
         self._ended()
 
     def _cancelled(self) -> None:
@@ -338,14 +378,18 @@ class WatchPane(QWidget):
         asks = self._asks
         if asks is not None:
             dialog = run_dialog(asks, lambda: dialog.accept(), self)
-            dialog.accepted.connect(lambda: self.start(trust=asks.digest))
+            dialog.accepted.connect(lambda: self._play_from(self._first, asks.digest))
             dialog.open()
         elif self.checkpoint.count():
-            self.start()
+            self._play_from(self._first)
         else:
             self._list.request()
 
     # What is shown
+
+    def _number(self, picture: Picture) -> int:
+        """Return which of all episodes a picture is of, from 0."""
+        return min(self._first + picture.episode, EPISODES - 1)
 
     def _show(self) -> None:
         picture = self.recording.shown
@@ -357,9 +401,10 @@ class WatchPane(QWidget):
             self._say("A picture came that can't be shown: it is damaged or too large.", "bad")
         self.picture.show_image(image)
         ended = " (ended)" if picture.ended else ""
+        number = self._number(picture)
+        self.episode.setCurrentIndex(number)
         said = (
-            f"{picture.episode + 1} of {EPISODES}",
-            str(self._began_with + picture.episode),
+            str(self._began_with + number),
             f"{text.count(picture.step)}{ended}",
             text.value(picture.return_so_far),
         )
@@ -398,7 +443,7 @@ class WatchPane(QWidget):
     def _show_connection(self) -> None:
         away = why_not(self._feed.connection)
         if away:
-            self._say(f"{away} What has come can still be looked at.", "warning")
+            self._say(f"{away} What was received can still be viewed.", "warning")
         elif self.words.property("tone") == "warning":
             self._say("")
         if not away and not self.checkpoint.count():
@@ -415,6 +460,7 @@ class WatchPane(QWidget):
         self.save.explain(away or tip)
         self.empty.button.setEnabled(not away)
         self.checkpoint.setEnabled(not away)
+        self.episode.setEnabled(not away)
 
     # The video
 
@@ -422,18 +468,9 @@ class WatchPane(QWidget):
         picture = self.recording.shown
         if picture is None:
             return
-        where = FittingFileDialog(
-            "Save the video",
-            lambda path: self.film(path, picture.episode),
-            self,
-            QFileDialog.AcceptMode.AcceptSave,
-        )
-        where.setDirectory(QDir.homePath())
-        where.setNameFilter("Videos (*.mp4 *.gif)")
-        where.setDefaultSuffix("mp4")
-        task = self._run.env_id.rpartition("/")[2] or "video"
-        where.selectFile(f"{task}-episode-{picture.episode + 1}.mp4")
-        where.open()
+        task, number = self._run.env_id.rpartition("/")[2] or "video", self._number(picture)
+        name, film = f"{task}-episode-{number + 1}.mp4", partial(self.film, episode=number)
+        ask_where_to_save("Save the video", name, "Videos (*.mp4 *.gif)", film, self)
 
     def film(self, path: str, episode: int) -> None:
         """Have an episode of this evaluation filmed, and save the video."""

@@ -1,11 +1,12 @@
 """The window in which weights of a run are watched while they play; two of them side by side."""
 
-from PySide6.QtCore import QByteArray, QEvent, Qt
+from PySide6.QtCore import QByteArray, QEvent
 from PySide6.QtWidgets import QComboBox, QHBoxLayout, QPushButton, QSizePolicy, QSpinBox, QWidget
 
 from soulsgui.gui.feed import Feed
 from soulsgui.gui.models.rules import run_title
 from soulsgui.gui.shell import Shell
+from soulsgui.gui.theme import GAP_L, GAP_M, GAP_S
 from soulsgui.gui.watching.pane import WatchPane
 from soulsgui.gui.widgets.boxes import column, flow
 from soulsgui.gui.widgets.dialog import FittingDialog
@@ -41,10 +42,7 @@ class Player(FittingDialog):
         checkpoint: str = "",
         parent: QWidget | None = None,
     ) -> None:
-        super().__init__(parent)
-        self.setObjectName("player")
-        self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        self.setWindowTitle(f"Watch it play: {run_title(run)}")
+        super().__init__("player", f"Watch it play: {run_title(run)}", parent)
         self._feed, self._shell, self._run = feed, shell, run
         self._build()
         self.add_pane(checkpoint)
@@ -56,7 +54,7 @@ class Player(FittingDialog):
     def _build(self) -> None:
         self.panes: list[WatchPane] = []
         self._beside = QHBoxLayout()
-        self._beside.setSpacing(16)
+        self._beside.setSpacing(GAP_L)
         self.play = FittingButton("Pause", "pause", self)
         self.play.setMinimumWidth(self.play.full_width)  # what is beside it stands still
         self.play.explain("Space, or a click on the picture")
@@ -85,7 +83,7 @@ class Player(FittingDialog):
         seed = Label("First &seed", self)
         seed.setBuddy(self.seed)
         self.again = FittingButton("&Begin again", "restart", self)
-        self.again.explain("Play from the first seed on")
+        self.again.explain("Play again from the first seed")
         self.again.clicked.connect(self._begin_again)
         self.compare = FittingButton("&Compare", "compare", self)
         self.compare.setCheckable(True)
@@ -98,8 +96,8 @@ class Player(FittingDialog):
         left = QWidget(self)
         left.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         moves, begins = (self.play, self.back, self.forward), (self.speed, seed, self.seed, self.again)
-        foot = flow(*moves, *begins, left, self.compare, close, gap_px=8)
-        column((self._beside, 1), foot, on=self, gap_px=12)
+        foot = flow(*moves, *begins, left, self.compare, close, gap_px=GAP_S)
+        column((self._beside, 1), foot, on=self, gap_px=GAP_M)
 
     def add_pane(self, checkpoint: str) -> None:
         """Show another evaluation beside those that are shown."""
@@ -107,6 +105,7 @@ class Player(FittingDialog):
         pane.set_speed(self.speed.currentData())
         pane.seed = self.seed.value()
         pane.changed.connect(self._show_playing)
+        pane.episode_wanted.connect(self._see_episode)
         pane.picture.key_pressed.connect(self._key)
         self.panes.append(pane)
         self._beside.addWidget(pane, 1)
@@ -146,6 +145,10 @@ class Player(FittingDialog):
         for pane in self.panes:
             pane.play(playing)
         self._show_playing()
+
+    def _see_episode(self, number: int) -> None:
+        for pane in self.panes:
+            pane.see_episode(number)
 
     def _move(self, by: int) -> None:
         for pane in self.panes:

@@ -17,6 +17,7 @@ class Recording:
         self._pictures: list[Picture] = []
         self._characters = 0
         self._filling = True
+        self._lost = False  # the oldest are gone
         self.place = 0
 
     def __len__(self) -> int:
@@ -29,6 +30,7 @@ class Recording:
         while len(self._pictures) > self._most_pictures or self._characters > self._most_characters:
             self._characters -= len(self._pictures.pop(0).jpeg)
             self.place = max(self.place - 1, 0)
+            self._lost = True
 
     @property
     def shown(self) -> Picture | None:
@@ -43,6 +45,11 @@ class Recording:
     def go_to(self, place: int) -> None:
         """Show another one; beyond the last it is the last."""
         self.place = min(max(place, 0), max(len(self._pictures) - 1, 0))
+
+    def beginning_of(self, episode: int) -> int | None:
+        """Return the place of the first picture of an episode; None where that never came, or is gone."""
+        place = next((n for n, one in enumerate(self._pictures) if one.episode == episode), None)
+        return None if place == 0 and self._lost else place
 
     @property
     def stays_s(self) -> float | None:

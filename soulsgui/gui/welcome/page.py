@@ -1,29 +1,27 @@
 """The first page anybody sees: four ways to begin, and the last runs."""
 
 from functools import partial
-from typing import Any
 
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QFrame, QPushButton, QWidget
 
 from soulsgui.gui.colours import Tone
-from soulsgui.gui.feed import Call, Feed, Fetch
+from soulsgui.gui.feed import Call, Feed
 from soulsgui.gui.icons import dress, make_primary
 from soulsgui.gui.models.connection import ConnectionState, why_not
 from soulsgui.gui.models.rules import run_title
 from soulsgui.gui.shell import Shell, notify_problem
 from soulsgui.gui.states import run_is_active, run_look
 from soulsgui.gui.text import count
+from soulsgui.gui.theme import GAP_L, GAP_M, GAP_XL
 from soulsgui.gui.widgets.boxes import NO_MARGINS, column, flow
 from soulsgui.gui.widgets.command_button import CommandButton, Words
 from soulsgui.gui.widgets.labels import Heading, IconLabel, Remark, keep_place, muted, set_tip, wrapped
 from soulsgui.installing import can_train, how_to_train
-from soulsgui.wire.control import RunSummary
 
 TRY_IT_PRESET = "cartpole_ppo"
 _ICON_PX = 44
 _TILE_CHARACTERS = 24
-_GAP_PX = 18
 _RECENT = 4
 
 
@@ -43,7 +41,16 @@ class Tile(QFrame):
         # A reason that comes or goes moves no tile of the next row.
         keep_place(self.why)
         self.why.setMinimumHeight(self.fontMetrics().lineSpacing())
-        column(mark, heading, (text, 1), self.why, button, on=self, margins=(20, 18, 20, 18), gap_px=10)
+        column(
+            mark,
+            heading,
+            (text, 1),
+            self.why,
+            button,
+            on=self,
+            margins=(GAP_XL, GAP_L, GAP_XL, GAP_L),
+            gap_px=GAP_M,
+        )
 
     def say_why(self, why: str) -> None:
         """Say why the button is off; nothing when it is on."""
@@ -70,13 +77,15 @@ class WelcomePage(QWidget):
         self._shell = shell
         self._make_buttons()
         self._build()
-        self._try_it_values: dict[str, Any] = {}
         feed.connection_changed.connect(self._update)
         feed.run_changed.connect(self._update)
-        feed.snapshot_taken.connect(self._snapshot_taken)
+        feed.snapshot_taken.connect(self._update)
+        self._library = feed.library
+        self._library.runs.changed.connect(self._show_recent)
+        self._library.runs.want()
+        self._library.presets.want()
         self._update()
-        if feed.connection.live:
-            self._snapshot_taken()
+        self._show_recent()
 
     def _make_buttons(self) -> None:
         words = Words("Tr&y it now", "Starting …", "Started")
@@ -124,7 +133,7 @@ class WelcomePage(QWidget):
             Tile(
                 "server",
                 "Connect to my server",
-                "A server of yours on another computer, reached by ssh: this window then steers it "
+                "A server of yours on another computer, reached by ssh: this window then controls it "
                 "as if it ran here.",
                 self.connect_it,
                 self,
@@ -132,24 +141,18 @@ class WelcomePage(QWidget):
         )
         for tile in self.tiles:
             tile.setMinimumWidth(self.fontMetrics().averageCharWidth() * _TILE_CHARACTERS)
-        lead = "One computer trains, many play, and you steer all of it from here."
-        tiles = flow(*self.tiles, gap_px=_GAP_PX, columns=True)
+        lead = "One computer trains, many play, and you control all of it from here."
+        tiles = flow(*self.tiles, gap_px=GAP_L, columns=True)
         self.recent = QWidget(self)
         self._recent_rows = column(Heading("Recent runs", 1, self.recent), on=self.recent, margins=NO_MARGINS)
         self.recent.hide()
-        self._runs = Fetch(self, partial(self._feed.ask, "runs.list"), came=self._runs_came)
         parts = Heading("Welcome to SoulsGUI", 2, self), muted(wrapped(lead, self)), tiles, self.recent, None
-        column(*parts, on=self, margins=(32, 12, 32, 28), gap_px=_GAP_PX)
+        column(*parts, on=self, margins=(GAP_XL, GAP_M, GAP_XL, GAP_XL), gap_px=GAP_L)
 
-    def _snapshot_taken(self) -> None:
-        self._feed.call("config.presets").done.connect(self._presets_came)
-        self._runs.request()
-        self._update()
-
-    def _runs_came(self, result: dict[str, Any]) -> None:
+    def _show_recent(self) -> None:
         for old in self.recent.findChildren(QPushButton):
             old.deleteLater()
-        runs = [RunSummary.model_validate(run) for run in result["runs"][:_RECENT]]
+        runs = self._library.runs.entries[:_RECENT]
         for run in runs:
             look = run_look(run.state)
             words = f"{run_title(run)} — {run.env_id}, {count(run.env_steps)} steps, {look.word.lower()}"
@@ -160,13 +163,10 @@ class WelcomePage(QWidget):
             self._recent_rows.addWidget(button, 0, Qt.AlignmentFlag.AlignLeft)
         self.recent.setVisible(bool(runs))
 
-    def _presets_came(self, result: dict[str, Any]) -> None:
-        values = {preset["name"]: preset["values"] for preset in result["presets"]}
-        self._try_it_values = values.get(TRY_IT_PRESET, {})
-
     def _start(self) -> Call:
         # As overrides the preset's values win over settings of the user's own: it is CartPole that is tried.
-        wish = {"preset": TRY_IT_PRESET, "overrides": self._try_it_values, "name": "Try it"}
+        values = {preset.name: preset.values for preset in self._library.presets.entries}
+        wish = {"preset": TRY_IT_PRESET, "overrides": values.get(TRY_IT_PRESET, {}), "name": "Try it"}
         call = self._feed.call("run.start", wish)
         # What it does next is seen there: its services start, then the curve moves.
         self._shell.show_page("overview")
@@ -178,7 +178,7 @@ class WelcomePage(QWidget):
         refusal = lacks or why_not(connection)
         run = self._feed.status.run
         active = not refusal and run_is_active(run.state)
-        busy = f"“{run_title(run)}” goes on; stop it first." if active else ""
+        busy = f"“{run_title(run)}” is active; stop it first." if active else ""
         self.try_it.allow(not (refusal or busy), refusal or busy)
         # While it starts, the banner says so.
         away = lacks or ("" if connection.coming or connection.state is ConnectionState.WELCOME else refusal)

@@ -50,12 +50,12 @@ class AgreeDialog(FormDialog):
             form.addRow(self.always)
         words = Words("&Run it here", "Agreeing …", "Agreed")
         self.run = self.make_main(words, lambda: send(self.always.isChecked()))
+        self.run.finished.connect(self.accept)
+        foot = self.foot(main=[self.run], leave="&Not now")
+        self.arrange(form, muted(wrapped(hint, self)), foot=foot, characters=_CHARACTERS)
         # A yes is given on purpose, not by a key that was meant for something else.
         self.run.setDefault(False)
-        self.run.setAutoDefault(False)
-        self.run.finished.connect(self.accept)
-        self.cancel.setText("&Not now")
-        self.arrange(form, self.run, _CHARACTERS, hint)
+        self.leave.setFocus()
 
 
 def run_dialog(asks: Execution, send: MakeCall, parent: QWidget) -> AgreeDialog:

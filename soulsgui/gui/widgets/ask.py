@@ -50,7 +50,7 @@ class LeaveWords:
         """Return the question for changes that can't be saved, since one of them is this mistake."""
         sentence = f"{mistake}\n\nNothing of it is saved while a mistake is in it."
         title = "The changes can't be saved"
-        return replace(self, title=title, sentence=sentence, first="Mend it", answer=Leave.MEND)
+        return replace(self, title=title, sentence=sentence, first="Fix it", answer=Leave.MEND)
 
 
 class _Box(QMessageBox):

@@ -3,6 +3,7 @@
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QBoxLayout, QHBoxLayout, QLayout, QVBoxLayout, QWidget
 
+from soulsgui.gui.theme import GAP_M, GAP_S
 from soulsgui.gui.widgets.flow_layout import FlowLayout
 
 Item = QWidget | QLayout
@@ -11,6 +12,8 @@ Part = Item | tuple[Item, int] | tuple[Item, Qt.AlignmentFlag] | None
 
 Margins = tuple[int, int, int, int]
 NO_MARGINS: Margins = (0, 0, 0, 0)
+PAGE_MARGINS: Margins = (GAP_M, GAP_M, GAP_M, GAP_S)
+TAB_MARGINS: Margins = (0, GAP_S, 0, 0)
 
 
 def column(

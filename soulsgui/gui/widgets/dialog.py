@@ -1,27 +1,29 @@
 """Dialogs that fit: what they say into them, and themselves onto their screen."""
 
 from collections.abc import Callable, Sequence
+from pathlib import PurePath
 
-from PySide6.QtCore import QEvent, Qt
+from PySide6.QtCore import QDir, QEvent, Qt
 from PySide6.QtGui import QKeyEvent, QShowEvent
 from PySide6.QtWidgets import (
     QDialog,
     QFileDialog,
-    QFormLayout,
     QFrame,
     QHBoxLayout,
     QLayout,
     QPushButton,
     QScrollArea,
-    QVBoxLayout,
     QWidget,
 )
 
 from soulsgui.gui.feed import MakeCall
-from soulsgui.gui.geometry import bring_onto_screen, room_for
 from soulsgui.gui.icons import make_primary
+from soulsgui.gui.text import plain
+from soulsgui.gui.theme import GAP_M
+from soulsgui.gui.widgets.boxes import Part, column, row
 from soulsgui.gui.widgets.command_button import CommandButton, Stage, Words
-from soulsgui.gui.widgets.labels import Label, muted, set_property
+from soulsgui.gui.widgets.geometry import bring_onto_screen, room_for
+from soulsgui.gui.widgets.labels import Remark, set_property
 from soulsgui.wire.control import ApiError
 
 
@@ -32,6 +34,40 @@ class FittingDialog(QDialog):
     """
 
     section: str | None = ""  # what F1 opens the manual at; empty for the page below, None for nothing
+
+    def __init__(self, name: str, title: str, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setObjectName(name)
+        self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        self.setWindowTitle(plain(title))
+        self.wrong = Remark(self, selectable=True)
+
+    def arrange(self, *parts: Part, foot: QHBoxLayout, characters: int = 0) -> None:
+        """Put the parts below each other, then what went wrong, then the last row."""
+        column(*parts, self.wrong, foot, on=self, gap_px=GAP_M)
+        self.setMinimumWidth(self.fontMetrics().averageCharWidth() * characters)
+
+    def foot(
+        self, *aside: QPushButton, main: Sequence[QPushButton] = (), leave: str = "&Close"
+    ) -> QHBoxLayout:
+        """Return the last row, whose first main button Enter presses; without any Enter closes the dialog."""
+        self.leave = QPushButton(leave, self)
+        self.leave.clicked.connect(self.reject)
+        for button in (*aside, *main, self.leave):
+            button.setAutoDefault(False)
+        for button in main[:1]:
+            make_primary(button)
+        (*main, self.leave)[0].setDefault(True)
+        return row(*aside, None, *main, self.leave)
+
+    def say_wrong(self, words: str, tone: str = "bad") -> None:
+        """Say what went wrong; empty for nothing."""
+        self.wrong.setText(words)
+        set_property(self.wrong, "tone", tone)
+
+    def show_problem(self, error: ApiError) -> None:
+        """Say why it was not done, and what to do."""
+        self.say_wrong(error.words())
 
     def event(self, event: QEvent) -> bool:
         """Fit anew when it appears, and when sentences or titles come that need more room."""
@@ -50,69 +86,39 @@ class FittingDialog(QDialog):
         else:
             super().keyPressEvent(event)
 
-    def foot(self, *aside: QPushButton) -> QHBoxLayout:
-        """Return the last row of a dialog that asks nothing: Enter closes it."""
-        close = QPushButton("&Close", self)
-        close.setDefault(True)
-        close.clicked.connect(self.reject)
-        row = QHBoxLayout()
-        for button in aside:
-            button.setAutoDefault(False)
-            row.addWidget(button)
-        row.addStretch(1)
-        row.addWidget(close)
-        return row
-
     def _fit(self) -> None:
-        column = self.layout()
-        if column is None or not self.isVisible():
+        layout = self.layout()
+        if layout is None or not self.isVisible():
             return
         room = room_for(self).size()
-        least = column.totalMinimumSize()
+        least = layout.totalMinimumSize()
         width = min(max(self.width(), least.width()), room.width())
-        height = max(least.height(), column.totalMinimumHeightForWidth(width))
+        height = max(least.height(), layout.totalMinimumHeightForWidth(width))
         if height > room.height():
-            self._let_scroll(column)
+            self._let_scroll(layout)
         self.resize(width, min(max(self.height(), height), room.height()))
         bring_onto_screen(self)
 
-    def _let_scroll(self, column: QLayout) -> None:
+    def _let_scroll(self, layout: QLayout) -> None:
         """Let everything be scrolled but the last row, which has the buttons."""
-        last = column.takeAt(column.count() - 1)
+        last = layout.takeAt(layout.count() - 1)
         parts = QWidget()
-        parts.setLayout(column)
+        parts.setLayout(layout)
         area = QScrollArea(self)
         area.setFrameShape(QFrame.Shape.NoFrame)
         area.setWidgetResizable(True)
         area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         area.setWidget(parts)
-        around = QVBoxLayout(self)
-        around.addWidget(area, 1)
         assert last is not None
-        around.addItem(last)
+        column((area, 1), on=self).addItem(last)
 
 
-class FittingFileDialog(QFileDialog):
-    """Asks for a file, is never larger than its screen, and is deleted with its answer.
+class _FittingFileDialog(QFileDialog):
+    """Asks for a file, is never larger than its screen, and is deleted with its answer."""
 
-    Args:
-        title: What the file is for.
-        chosen: What is done with its path; not called where none is chosen.
-        parent: Who asks.
-        mode: Whether a file is opened or saved.
-    """
-
-    def __init__(
-        self,
-        title: str,
-        chosen: Callable[[str], object],
-        parent: QWidget,
-        mode: QFileDialog.AcceptMode = QFileDialog.AcceptMode.AcceptOpen,
-    ) -> None:
+    def __init__(self, title: str, kinds: str, chosen: Callable[[str], object], parent: QWidget) -> None:
         super().__init__(parent, title)
-        self.setAcceptMode(mode)
-        if mode is QFileDialog.AcceptMode.AcceptOpen:
-            self.setFileMode(QFileDialog.FileMode.ExistingFile)
+        self.setNameFilter(kinds)
         self.fileSelected.connect(chosen)
         self.finished.connect(self.deleteLater)
 
@@ -122,22 +128,29 @@ class FittingFileDialog(QFileDialog):
         bring_onto_screen(self)
 
 
+def ask_for_file(title: str, kinds: str, chosen: Callable[[str], object], parent: QWidget) -> None:
+    """Ask for a file that is to be read, and go on with its path."""
+    dialog = _FittingFileDialog(title, kinds, chosen, parent)
+    dialog.setFileMode(QFileDialog.FileMode.ExistingFile)
+    dialog.open()
+
+
+def ask_where_to_save(
+    title: str, name: str, kinds: str, chosen: Callable[[str], object], parent: QWidget
+) -> None:
+    """Ask for a file to be written, of this name unless another is chosen, and go on with its path."""
+    dialog = _FittingFileDialog(title, kinds, chosen, parent)
+    dialog.setAcceptMode(QFileDialog.AcceptMode.AcceptSave)
+    dialog.setDirectory(QDir.homePath())
+    dialog.setDefaultSuffix(PurePath(name).suffix.removeprefix("."))
+    dialog.selectFile(name)
+    dialog.open()
+
+
 class FormDialog(FittingDialog):
     """A small dialog that stays open until what it asked for is done, or says why it is not."""
 
-    def __init__(self, name: str, title: str, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self.setObjectName(name)
-        self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        self.setWindowTitle(title)
-        self.wrong = Label(parent=self)
-        self.wrong.setWordWrap(True)
-        self.wrong.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
-        self.wrong.hide()
-        self.cancel = QPushButton("&Cancel", self)
-        self.cancel.setAutoDefault(False)
-        self.cancel.clicked.connect(self.reject)
-        self._main: CommandButton | None = None
+    _main: CommandButton | None = None
 
     def reject(self) -> None:
         """Close without it; between the yes and what becomes of it there is no no."""
@@ -145,47 +158,7 @@ class FormDialog(FittingDialog):
             super().reject()
 
     def make_main(self, words: Words, send: MakeCall, icon: str = "check") -> CommandButton:
-        """Return the button that does it, which Enter presses."""
-        made = CommandButton(words, icon, send, self)
-        make_primary(made)
-        made.setDefault(True)
-        made.problem.connect(self.show_problem)
-        self._main = made
-        return made
-
-    def arrange(
-        self,
-        form: QFormLayout,
-        main: CommandButton,
-        characters: int,
-        hint: str = "",
-        aside: Sequence[QPushButton] = (),
-        beside: Sequence[QPushButton] = (),
-    ) -> None:
-        """Put the parts in their places: other buttons to the left, or beside the main one."""
-        foot = QHBoxLayout()
-        for button in aside:
-            foot.addWidget(button)
-        foot.addStretch(1)
-        for button in (main, *beside, self.cancel):
-            foot.addWidget(button)
-        column = QVBoxLayout(self)
-        column.setSpacing(12)
-        column.addLayout(form)
-        if hint:
-            label = muted(Label(hint, self))
-            label.setWordWrap(True)
-            column.addWidget(label)
-        column.addWidget(self.wrong)
-        column.addLayout(foot)
-        self.setMinimumWidth(self.fontMetrics().averageCharWidth() * characters)
-
-    def say_wrong(self, words: str, tone: str = "bad") -> None:
-        """Say what went wrong."""
-        self.wrong.setText(words)
-        set_property(self.wrong, "tone", tone)
-        self.wrong.show()
-
-    def show_problem(self, error: ApiError) -> None:
-        """Say why it was not done, and what to do."""
-        self.say_wrong(f"{error.message}\n{error.remedy}".strip())
+        """Return the button that does it."""
+        self._main = CommandButton(words, icon, send, self)
+        self._main.problem.connect(self.show_problem)
+        return self._main

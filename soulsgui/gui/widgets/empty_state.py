@@ -1,10 +1,12 @@
 """What a page shows while it has nothing to show: what it is for, and what to do next."""
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QPushButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QPushButton, QWidget
 
 from soulsgui.gui.colours import Tone
 from soulsgui.gui.icons import dress, make_primary
+from soulsgui.gui.theme import GAP_M
+from soulsgui.gui.widgets.boxes import column
 from soulsgui.gui.widgets.labels import Heading, IconLabel, Label, muted
 
 _ICON_PX = 48
@@ -42,14 +44,9 @@ class EmptyState(QWidget):
             dress(self.button, action_icon)
         self.button.setVisible(bool(action))
         self.button.clicked.connect(self.acted)
-        column = QVBoxLayout(self)
-        column.setSpacing(10)
-        column.addStretch(1)
-        column.addWidget(mark, 0, Qt.AlignmentFlag.AlignHCenter)
-        column.addWidget(self._title)
-        column.addWidget(self._hint)
-        column.addWidget(self.button, 0, Qt.AlignmentFlag.AlignHCenter)
-        column.addStretch(1)
+        middle = Qt.AlignmentFlag.AlignHCenter
+        parts = (mark, middle), self._title, self._hint, (self.button, middle)
+        column(None, *parts, None, on=self, gap_px=GAP_M)
 
     def say(self, title: str, hint: str) -> None:
         """Say something else."""

@@ -4,12 +4,14 @@ from typing import TypeVar
 
 from PySide6.QtCore import QEvent, QSize, Qt
 from PySide6.QtGui import QFontMetrics, QPainter, QPaintEvent, QResizeEvent
-from PySide6.QtWidgets import QHBoxLayout, QLabel, QSizePolicy, QStyle, QStyleOption, QWidget
+from PySide6.QtWidgets import QLabel, QSizePolicy, QStyle, QStyleOption, QWidget
 
 from soulsgui.gui import text
 from soulsgui.gui.colours import Tone
 from soulsgui.gui.icons import colours_of, pixmap
 from soulsgui.gui.states import Look
+from soulsgui.gui.theme import GAP_S
+from soulsgui.gui.widgets.boxes import NO_MARGINS, row
 
 
 def set_property(widget: QWidget, name: str, value: str) -> None:
@@ -205,11 +207,8 @@ class StateLabel(QWidget):
         self._word = wrapped("", self, selectable=True) if wraps else ElidedLabel("", self)
         if not wraps:
             self._word.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Preferred)
-        row = QHBoxLayout(self)
-        row.setContentsMargins(0, 0, 0, 0)
-        row.setSpacing(6)
-        row.addWidget(self._icon, 0, Qt.AlignmentFlag.AlignTop if wraps else Qt.AlignmentFlag.AlignVCenter)
-        row.addWidget(self._word, 1)
+        place = Qt.AlignmentFlag.AlignTop if wraps else Qt.AlignmentFlag.AlignVCenter
+        row((self._icon, place), (self._word, 1), on=self, margins=NO_MARGINS, gap_px=GAP_S)
 
     def show_look(self, look: Look, word: str = "") -> None:
         """Show a state."""

@@ -21,15 +21,15 @@ from PySide6.QtWidgets import (
     QComboBox,
     QPlainTextEdit,
     QPushButton,
-    QVBoxLayout,
     QWidget,
 )
 
 from soulsgui.gui.colours import Tone
 from soulsgui.gui.icons import colours_of, dress, qcolor
 from soulsgui.gui.text import plain, plural
+from soulsgui.gui.theme import GAP_S
 from soulsgui.gui.throttle import Throttle
-from soulsgui.gui.widgets.flow_layout import FlowLayout
+from soulsgui.gui.widgets.boxes import NO_MARGINS, column, flow
 from soulsgui.gui.widgets.inputs import FilterEdit, leave_wheel_to_page
 from soulsgui.gui.widgets.labels import Label
 from soulsgui.wire.control import LogLine
@@ -180,8 +180,6 @@ class LogPane(QWidget):
         self._take_font()
 
     def _build(self, with_controls: bool) -> None:
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
         self._level = QComboBox(self)
         leave_wheel_to_page(self._level)
         for level, title in zip(LEVELS, ("Everything", "Information", "Warnings", "Errors"), strict=True):
@@ -198,11 +196,9 @@ class LogPane(QWidget):
         self._copy.setToolTip("Copy the selected lines, or all that are shown")
         self._copy.clicked.connect(self.copy)
         controls = QWidget(self)
-        row = FlowLayout(8, parent=controls)
         caption = Label("&Level", controls)
         caption.setBuddy(self._level)
-        for widget in (caption, self._level, self._words, self._follow, self._copy):
-            row.addWidget(widget)
+        flow(caption, self._level, self._words, self._follow, self._copy, gap_px=GAP_S, on=controls)
         controls.setVisible(with_controls)
         self._text = QPlainTextEdit(self)
         self._text.setReadOnly(True)
@@ -212,8 +208,7 @@ class LogPane(QWidget):
         self._text.setAccessibleName("Log")
         self._text.verticalScrollBar().actionTriggered.connect(self._scrolled)
         self._landing = self._words if with_controls else self._text
-        column.addWidget(controls)
-        column.addWidget(self._text, 1)
+        column(controls, (self._text, 1), on=self, margins=NO_MARGINS)
         if not with_controls:
             # For a glance: a scroll bar would cover a line.
             self._text.setLineWrapMode(QPlainTextEdit.LineWrapMode.WidgetWidth)
@@ -266,7 +261,7 @@ class LogPane(QWidget):
     def _say_why_empty(self) -> None:
         # Of lines that are not here nothing can be said.
         none_fits = plural(
-            len(self._buffer), "The one line read does not fit.", "None of the {n} lines read fits."
+            len(self._buffer), "The one line read does not match.", "None of the {n} lines read matches."
         )
         self._text.setPlaceholderText(none_fits if len(self._buffer) else self._empty_text)
         # Qt paints the place of the first line anew, and cuts the text that has more.

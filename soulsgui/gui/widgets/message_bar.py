@@ -5,11 +5,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from PySide6.QtCore import Qt, QTimer, Signal
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QPushButton, QSizePolicy, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFrame, QPushButton, QSizePolicy, QWidget
 
 from soulsgui.gui.icons import dress, make_primary
 from soulsgui.gui.models.connection import Connection, banner_words
 from soulsgui.gui.states import level_look
+from soulsgui.gui.theme import GAP_M, GAP_S, GAP_XS
+from soulsgui.gui.widgets.boxes import column, row
 from soulsgui.gui.widgets.labels import Heading, IconLabel, Label, keep_place, set_property
 
 
@@ -38,13 +40,8 @@ class Banner(QFrame):
         # As high without button and with one line as with both.
         keep_place(self.button)
         self._detail.setMinimumHeight(2 * self.fontMetrics().height())
-        row = QHBoxLayout(self)
-        row.setContentsMargins(12, 6, 12, 6)
-        row.setSpacing(8)
-        row.addWidget(self._mark)
-        row.addWidget(self._title)
-        row.addWidget(self._detail, 1)
-        row.addWidget(self.button, 0, Qt.AlignmentFlag.AlignVCenter)
+        parts = self._mark, self._title, (self._detail, 1), (self.button, Qt.AlignmentFlag.AlignVCenter)
+        row(*parts, on=self, margins=(GAP_M, GAP_S, GAP_M, GAP_S), gap_px=GAP_S)
         self.hide()
 
     def show_connection(self, connection: Connection) -> None:
@@ -116,17 +113,16 @@ class NoticeRow(QFrame):
         self._text.setWordWrap(True)
         self._text.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         self._text.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
-        row = QHBoxLayout(self)
-        row.setContentsMargins(10, 5, 6, 5)
-        row.addWidget(mark, 0, Qt.AlignmentFlag.AlignVCenter)
-        row.addWidget(self._text, 1)
+        buttons = []
         if notice.action:
             self.action = QPushButton(notice.action, self)
             self.action.clicked.connect(self._act)
-            row.addWidget(self.action, 0, Qt.AlignmentFlag.AlignVCenter)
+            buttons.append(self.action)
         close = close_button(self)
         close.clicked.connect(self.expire)
-        row.addWidget(close, 0, Qt.AlignmentFlag.AlignVCenter)
+        middle = Qt.AlignmentFlag.AlignVCenter
+        aside = [(button, middle) for button in (*buttons, close)]
+        row((mark, middle), (self._text, 1), *aside, on=self, margins=(GAP_M, GAP_XS, GAP_S, GAP_XS))
         self._write()
         self.timer = QTimer(self, singleShot=True, interval=_BRIEF_MS)
         self.timer.timeout.connect(self.expire)
@@ -165,33 +161,31 @@ class MessageBar(QWidget):
         self.setObjectName("messageBar")
         # Oldest first.
         self.rows: list[NoticeRow] = []
-        self._column = QVBoxLayout(self)
-        self._column.setContentsMargins(8, 4, 8, 4)
-        self._column.setSpacing(4)
+        self._column = column(on=self, margins=(GAP_S, GAP_XS, GAP_S, GAP_XS), gap_px=GAP_XS)
         self.hide()
 
     def show_notice(self, notice: Notice) -> None:
         """Show a message; the same one again only counts up."""
         said = notice.level, notice.text, notice.detail
-        for row in self.rows:
-            if (row.notice.level, row.notice.text, row.notice.detail) == said:
-                row.repeat()
+        for one in self.rows:
+            if (one.notice.level, one.notice.text, one.notice.detail) == said:
+                one.repeat()
                 return
         if notice.about:
             self.settle(notice.about)
-        row = NoticeRow(notice, self)
-        row.closed.connect(self._close)
-        self.rows.append(row)
-        self._column.addWidget(row)
+        one = NoticeRow(notice, self)
+        one.closed.connect(self._close)
+        self.rows.append(one)
+        self._column.addWidget(one)
         if len(self.rows) > _SHOWN:
             self._close(self.rows[0])
         self.show()
 
     def settle(self, about: str) -> None:
         """Close what was said about something: it holds no longer."""
-        for row in list(self.rows):
-            if row.notice.about == about:
-                self._close(row)
+        for one in list(self.rows):
+            if one.notice.about == about:
+                self._close(one)
 
     def _close(self, row: NoticeRow) -> None:
         if row in self.rows:

@@ -75,7 +75,7 @@ class Invitations:
         if known is not None and known.may_come and not reissue:
             raise Refused(
                 ErrorCode.NOT_NOW,
-                f"{client} is invited already; its secret was told once and is kept nowhere.",
+                f"{client} is invited already; its secret was shown once and is kept nowhere.",
                 f"Give it another one, which ends the older: soulsgui invite {client} --reissue",
             )
         if known is None and reissue:

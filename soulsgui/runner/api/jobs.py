@@ -178,7 +178,7 @@ class Jobs:
     ) -> control.Job:
         """Begin the work of a command that is answered at once, and return its job."""
         if len(self._tasks) >= _MOST_RUNNING:
-            what = f"{_MOST_RUNNING} jobs go on already."
+            what = f"{_MOST_RUNNING} jobs are running already."
             raise Refused(ErrorCode.NOT_NOW, what, "Wait for one to end, or cancel one: soulsgui jobs list")
         job = self._new(command, progress, cancellable=True)
         self._tasks[job.id] = asyncio.create_task(self._do(job, work), name=f"{command} {job.id}")

@@ -95,7 +95,9 @@ async def _trash_run(runner: "Runner", params: control.WholeRunParams) -> contro
         run = await asyncio.to_thread(runner.library.find, params.run, whole=True)
         told = await _told(runner, run)
         if runner.run_manager.run == run:
-            raise Refused(ErrorCode.NOT_NOW, f"Run {run.run_id} goes on.", "Stop it first: soulsgui run stop")
+            raise Refused(
+                ErrorCode.NOT_NOW, f"Run {run.run_id} is active.", "Stop it first: soulsgui run stop"
+            )
         runner.bin.throw_run(run)  # in no thread: nobody goes on with it meanwhile
     await runner.run_manager.forget(run)
     return told

@@ -202,7 +202,7 @@ def _check_stop_service(runner: "Runner", params: control.ServiceParams) -> None
     if params.name == REDIS and runner.run_manager.run is not None:
         raise Refused(
             ErrorCode.NOT_NOW,
-            "Nothing can go on without Redis.",
+            "Nothing works without Redis.",
             "Stop the run first: soulsgui run stop",
         )
 

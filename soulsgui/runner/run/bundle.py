@@ -288,6 +288,9 @@ def _into_library(library: Library, unpacked: RunFolder, run_id: str, name: str)
         if os.path.lexists(run.root):
             continue
         changes = {"id": run.run_id, "dir": str(run.root), "number": 0, "pinned": False}
+        if number > 1:
+            # Beside its original it is no further run of the experiment or the sweep: that would count it twice.
+            changes |= {"experiment": "", "sweep": ""}
         changes |= {"name": name} if name else {}
         atomic_write(unpacked.run, record.model_copy(update=changes).model_dump_json(indent=1).encode())
         try:

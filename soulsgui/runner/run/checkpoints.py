@@ -110,7 +110,7 @@ class Checkpoints:
             raise CheckpointError(
                 f"No checkpoint of {run.run_id} can be gone on from: {damaged[0].id} is damaged "
                 f"({damaged[0].error}).",
-                "Put a whole one back, or move the damaged ones away to begin anew.",
+                "Put a whole one back, or move the damaged ones away to begin again.",
             )
 
     def edit(self, run: RunFolder, checkpoint: str, note: str | None, pin: bool | None) -> CheckpointInfo:
@@ -236,7 +236,7 @@ def _places(run: RunFolder) -> list[tuple[Path, ListedKind]]:
 def _why_not_resumed(info: CheckpointInfo) -> str:
     if info.resumable:
         return ""
-    return f"Training can't go on from {info.id}: {(info.error or 'it holds weights alone').rstrip('.')}."
+    return f"Training can't continue from {info.id}: {(info.error or 'it holds weights alone').rstrip('.')}."
 
 
 def _identity(place: Path) -> int | None:

@@ -59,7 +59,7 @@ async def evaluate(
     else:
         raise Refused(
             ErrorCode.NOT_NOW,
-            f"Nobody trains {run.run_id} at present, so that there are checkpoints of it alone.",
+            f"Run {run.run_id} is not being trained now: only its checkpoints can be used.",
             f"See which there are: soulsgui checkpoints list {run.run_id}",
         )
     if not (params.overrides or params.frames):

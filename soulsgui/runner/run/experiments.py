@@ -25,13 +25,12 @@ def experiments(
     runs: Iterable[RunSummary], queue: Iterable[QueuedRun], score: ScoreName = "mean_return"
 ) -> list[Experiment]:
     """Return the experiments of a library, the newest first, as its runs are; those of `queue` wait."""
-    found: dict[str, dict[float, RunSummary]] = {}
+    found: dict[str, list[RunSummary]] = {}
     for run in runs:
         if run.experiment:
-            # A copy that was imported is no other run.
-            found.setdefault(run.experiment, {})[run.created] = run
+            found.setdefault(run.experiment, []).append(run)
     waiting = Counter(one.experiment for one in queue if not one.run_id)
-    return [_experiment(name, [*found[name].values()][::-1], waiting[name], score) for name in found]
+    return [_experiment(name, found[name][::-1], waiting[name], score) for name in found]
 
 
 def _experiment(name: str, runs: list[RunSummary], waiting: int, score: ScoreName) -> Experiment:

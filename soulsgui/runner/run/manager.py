@@ -73,7 +73,7 @@ class RunManager:
 
     def __init__(self, context: RunContext, base: Layer) -> None:
         self.session: RunSession | None = None  # The run that goes on, None when there is none
-        self.over = asyncio.Event()  # Set while no run goes on
+        self.over = asyncio.Event()  # Set while no run is active
         self.over.set()
         # What of the run that ended last no checkpoint holds, in words; empty when everything is saved.
         self.loss = ""
@@ -222,7 +222,7 @@ class RunManager:
         if self.session is not None and if_active == "refuse":
             raise Refused(
                 ErrorCode.NOT_NOW,
-                f"The run {self.session.run.run_id} goes on.",
+                f"The run {self.session.run.run_id} is active.",
                 "Stop it first: soulsgui run stop",
             )
 
@@ -452,7 +452,7 @@ class RunManager:
             raise Refused(
                 ErrorCode.FAILED,
                 f"Run {session.run.run_id} has ended, but was not saved: {session.loss}.",
-                "Mend the cause (a full disk: free some space there), then go on from its last checkpoint: "
+                "Fix the cause (a full disk: free some space there), then go on from its last checkpoint: "
                 f"soulsgui run resume {session.run.run_id}",
             )
         return session.run

@@ -198,7 +198,7 @@ class RunNews:
     def look(self, trainer: NodeState) -> None:
         """Report the changes since the trainer's last state as events."""
         if self._is_new("trouble", trainer.trouble):
-            remedy = "It goes on by itself when they are back, or when somebody stops or forgets them."
+            remedy = "It continues by itself when they are back, or when somebody stops or forgets them."
             self._tell_change("warning", trainer.trouble, remedy, "The run waits no longer.")
         if self._is_new("diverged", trainer.diverged):
             remedy = "If it happens again, lower the learning rate, and check the size of the rewards."
@@ -207,7 +207,7 @@ class RunNews:
         # Why it is not saved may be told in other words each time.
         if self._is_new("unsaved", "unsaved" if trainer.unsaved else ""):
             full = trainer.phase == "paused"
-            remedy = "Free some space; training goes on" if full else "Mend the cause; it is tried again"
+            remedy = "Free some space; training continues" if full else "Fix the cause; it is tried again"
             unsaved = trainer.unsaved and f"The run is {trainer.unsaved}"
             self._tell_change("error", unsaved, f"{remedy} by itself.", "The run is saved again")
 
@@ -235,7 +235,7 @@ class RunNews:
     def take_attempt(self, row: AttemptRow, steps_before: int | None) -> None:
         """Report where an attempt begins; the steps that the one before came to are None where unknown."""
         if row.passed_over:
-            words = f"The run goes on from another checkpoint, of update {row.update:,}: {row.passed_over}"
+            words = f"The run continues from another checkpoint, of update {row.update:,}: {row.passed_over}"
             self.add("error", words, "Check the disk of the data folder: what is on it changes or gets lost.")
         if steps_before is not None:
             self.add("info", new_attempt_words(steps_before, row))
@@ -254,7 +254,7 @@ class RunNews:
         if self._refuted & (self._refuted - 1):
             return
         again = f" ({self._refuted} times by now)" if self._refuted > 1 else ""
-        words = f"{episodes} do not confirm the goal that training reached: {came_to}{again}. The run goes on"
+        words = f"{episodes} do not confirm the goal that training reached: {came_to}{again}. It continues"
         self.add("info", words, service=EVALUATOR)
 
     def _warn_once(self, figure: str, words: str, remedy: str, service: str) -> None:
@@ -272,11 +272,11 @@ class RunNews:
 def new_attempt_words(steps_before: int, row: AttemptRow) -> str:
     """Say where the trainer goes on after it had ended at some steps, and what that cost."""
     lost = max(steps_before - row.env_steps, 0)
-    begins = f"The trainer goes on at {row.env_steps:,} steps (attempt {row.attempt})"
+    begins = f"The trainer continues at {row.env_steps:,} steps (attempt {row.attempt})"
     if not lost:
         return f"{begins}: nothing is lost"
     if not row.env_steps:
-        return f"The trainer begins anew (attempt {row.attempt}): {lost:,} steps are lost, none was saved"
+        return f"The trainer begins again (attempt {row.attempt}): {lost:,} steps are lost, none was saved"
     return f"{begins}: {lost:,} steps after the last checkpoint are lost"
 
 

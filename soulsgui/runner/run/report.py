@@ -79,7 +79,7 @@ def report(
         ),
         "<h2>Checkpoints</h2>",
         _table(("Checkpoint", "Steps", "Mean return", "Saved", "Size", "Note"), saved),
-        "<h2>Settings that differ from the shipped ones</h2>",
+        "<h2>Settings that differ from the defaults</h2>",
         _table((), ((key, json.dumps(value)) for key, value in changed.items())),
         "<h2>Networks</h2>" * bool(network),
         f"<pre>{escape(network)}</pre>" * bool(network),

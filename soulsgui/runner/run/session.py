@@ -268,7 +268,7 @@ class RunSession:
             f"from update {change.update + 1:,} on" if change is not None else "as soon as the trainer can"
         )
         words = ", ".join(map(str, changes))
-        self.tell("info", f"Run {self.record.title} goes on with {words} {since}")
+        self.tell("info", f"Run {self.record.title} continues with {words} {since}")
         evaluates = any(one.key.startswith("evaluation.") for one in changes)
         if evaluates and self._context.supervisor.running(EVALUATOR):
             await self._context.supervisor.restart(EVALUATOR)
@@ -306,7 +306,7 @@ class RunSession:
         choose_checkpoint(self.run, checkpoint)
         # Nothing is saved as the best before the attempt has begun: this trainer may not hold it.
         self._best.oldest = float("inf")
-        self.tell("info", f"Run {self.record.title} goes on from {checkpoint}")
+        self.tell("info", f"Run {self.record.title} continues from {checkpoint}")
         await self._context.supervisor.restart(TRAINER)
 
     async def pause(self) -> bool:
@@ -320,7 +320,7 @@ class RunSession:
         """Let the run go on; return whether it does already, as by `pause`."""
         self.check_paused()
         self._rest(False)
-        self.tell("info", f"Run {self.record.title} goes on after a pause")
+        self.tell("info", f"Run {self.record.title} continues after a pause")
         return await self._tell_trainer("continue")
 
     def check_paused(self) -> None:
@@ -435,7 +435,7 @@ class RunSession:
         remedy = f"Look at its logs: soulsgui logs {TRAINER}" if failed else ""
         if unsaved and not failed:
             remedy = (
-                f"Mend the cause, then go on from its last checkpoint: soulsgui run resume {self.run.run_id}"
+                f"Fix the cause, then go on from its last checkpoint: soulsgui run resume {self.run.run_id}"
             )
         self.tell(
             "error" if failed or unsaved else "warning" if self._error else "info",

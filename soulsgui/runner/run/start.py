@@ -419,7 +419,7 @@ async def _report(process: AskedProcess, settings: Settings, told: Told) -> dict
             remedy = "Try again when this computer is less busy."
             if doing:
                 what = f"hangs: {doing} takes longer than {limit_s:g} s."
-                remedy = "Mend it, or give it more time: client.hang_seconds."
+                remedy = "Fix it, or give it more time: client.hang_seconds."
             raise EnvironmentCheckError(f"{settings.env.id} {what}", remedy) from error
         if "doing" not in message:
             report = message.get("report")
@@ -431,5 +431,5 @@ async def _report(process: AskedProcess, settings: Settings, told: Told) -> dict
 
 def _unchecked(settings: Settings, why: str) -> EnvironmentCheckError:
     return EnvironmentCheckError(
-        f"{settings.env.id} could not be checked:\n{why}", "Mend the environment, or choose another: env.id."
+        f"{settings.env.id} could not be checked:\n{why}", "Fix the environment, or choose another: env.id."
     )

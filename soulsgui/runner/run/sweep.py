@@ -73,7 +73,7 @@ class Sweeps:
         studies = _studies()
         async with self._working, self._disk_told():
             if self.goes_on:
-                raise Refused(ErrorCode.NOT_NOW, "A sweep goes on.", "Stop it first: soulsgui sweep stop")
+                raise Refused(ErrorCode.NOT_NOW, "A sweep is running.", "Stop it first: soulsgui sweep stop")
             asked = RunStartParams(preset=params.preset, overrides=params.overrides)
             settings = beginning(self._context.folders, self._context.library, asked, self._base).settings
             _refuse_endless(settings, params)
@@ -100,7 +100,7 @@ class Sweeps:
         """End the sweep that goes on, and the run of its trial."""
         async with self._working, self._disk_told():
             if self._study is None and not self.goes_on:
-                raise Refused(ErrorCode.NOT_NOW, "No sweep goes on.", "Begin one: soulsgui sweep start")
+                raise Refused(ErrorCode.NOT_NOW, "No sweep is running.", "Begin one: soulsgui sweep start")
             study = None
             try:
                 study = await self._loaded()
@@ -257,7 +257,7 @@ class Sweeps:
         self._study = self._trial = None
         self._room_again_at = 0.0
         failed = state == "failed"
-        cause = f"{_GIVEN_UP_AFTER} trials in a row came to nothing." if failed else ""
+        cause = f"{_GIVEN_UP_AFTER} trials in a row failed." if failed else ""
         remedy = "See why: soulsgui events" if failed else f"The best trial: soulsgui sweep best {study.name}"
         self._tell("error" if failed else "info", f"Sweep {study.name} {_ENDS[state]}", cause, remedy)
 

@@ -77,11 +77,11 @@ class Bus:
                 future.set_result(answer)
 
     async def let_clients_rest(self) -> None:
-        """Tell clients that no run goes on: all of them wait until one is described again."""
+        """Tell clients that no run is active: all of them wait until one is described again."""
         try:
             await self.call(describing_no_run(self.keys))
         except (redis.RedisError, *AWAY) as error:
-            logger.warning("clients can't be told that no run goes on: %s", error)
+            logger.warning("clients can't be told that no run is active: %s", error)
 
     def close(self) -> None:
         """Close the connection."""

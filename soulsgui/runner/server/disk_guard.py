@@ -75,10 +75,10 @@ class DiskGuard:
         place = f"on the disk of the data folder ({self._folder})"
         words, run_id = f"{size_words(free)} are free {place}", self._run_id()
         if self._level == "full":
-            remedy = "Free some space; it goes on by itself. What is in the bin can go: soulsgui runs purge"
+            remedy = "Free some space; it continues by itself. What is in the bin can go: soulsgui runs purge"
             self._events.add("error", f"Only {words}.{done}", "", remedy, run_id=run_id, topic="disk_low")
         elif self._level == "low":
-            goes_on = " The run goes on." if before == "full" and run_id else ""
+            goes_on = " The run continues." if before == "full" and run_id else ""
             remedy = f"Below {size_words(kept_free_bytes(self._folder))} a run rests: free some space before."
             self._events.add(
                 "warning", f"Only {words}.{goes_on}", "", remedy, run_id=run_id, topic="disk_low"

@@ -182,7 +182,7 @@ class MemoryGuard:
             what = f"The memory of Redis has room again: {filled} are used."
             self._events.add("info", what, service=REDIS, run_id=self._run_id())
         elif before != "full":
-            remedy = "It goes on by itself when there is room; redis.max_memory gives it more."
+            remedy = "It continues by itself when there is room; redis.max_memory gives it more."
             what = f"The memory of Redis fills up: {filled} are used; clients are granted nothing more."
             self._events.add("warning", what, self._why, remedy, service=REDIS, run_id=self._run_id())
 

@@ -173,7 +173,7 @@ def read_or_make_password(path: Path) -> str:
         raise ServiceError(
             f"The server's password file {path} should hold the one line `requirepass <password>`, where the "
             "password has no spaces, quotes or backslashes.",
-            "Mend it, or remove it to have a new password made up.",
+            "Fix it, or remove it to have a new password made up.",
         )
     return match[1]
 
@@ -198,7 +198,7 @@ def _choose_port(server_dir: Path, hosts: Sequence[str], chosen: int, told: bool
 
 def _port_is_taken(port: int, free: int, chosen: bool, told: bool) -> ServiceError:
     where = "redis.port" if chosen else "which invitations name"
-    again = "; invitations must be issued anew then" if told else " (0 takes any)"
+    again = "; invitations must be issued again then" if told else " (0 takes any)"
     return ServiceError(
         f"Port {port} ({where}) is taken by {who_listens(port) or 'another program'}.",
         f"End that program, or set redis.port to {free}, which is free{again}.",

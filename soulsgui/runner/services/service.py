@@ -488,7 +488,7 @@ class Service:
     def _read_log_remedy(self) -> str:
         retry_s = self.spec.retry_s
         again = "start it again" if retry_s is None else f"it is tried again every {retry_s:g} s"
-        return f"Read its log (soulsgui logs {self.spec.name}), mend the cause, and {again}."
+        return f"Read its log (soulsgui logs {self.spec.name}), fix the cause, and {again}."
 
     def _tell(self, level: Level, what: str, cause: str = "", remedy: str = "") -> None:
         self._context.tell(level, what, cause, remedy, self.spec.name)

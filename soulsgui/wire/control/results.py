@@ -794,12 +794,16 @@ class Preset(Message):
         name: What `--preset` takes.
         title: A short name.
         about: A line that explains it.
+        seconds: How long a run of it took until it ended by itself, where that was measured; 0 for unknown.
+        machine: On which machine, in words.
         values: What it sets, by dotted key.
     """
 
     name: str
     title: str
     about: str = ""
+    seconds: float = 0.0
+    machine: str = ""
     values: dict[str, Any]
 
 

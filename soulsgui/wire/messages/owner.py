@@ -71,7 +71,7 @@ def writing_words(unconfined: str) -> str:
     """Say what may be written here: `unconfined` is why that isn't kept to one folder, empty where it is."""
     if unconfined:
         return f"Files, wherever you may write yourself. {unconfined}"
-    return "Files in a folder of its own alone, and devices, such as graphics and sound."
+    return "Only files in a folder of its own, and devices, such as graphics and sound."
 
 
 LOOK_EVERY_S = 0.2  # how often the client looks for a wish

@@ -40,7 +40,7 @@ def test_it_says_who_asks_what_runs_what_is_sent_what_it_costs_and_who_decides()
     assert "atelier, at 192.168.1.5:6379, [fd00::5]:6379, atelier:6379 and 1 more address" in said["who"]
     assert "knows this computer as gamer-01. It answers at 192.168.1.5:6379, in 3 ms" in said["who"]
     assert said["what"].startswith("Environment: Toy-v0 × 4")
-    assert said["files"].startswith("Files in a folder of its own alone")
+    assert said["files"].startswith("Only files in a folder of its own")
     free = words(offered.model_copy(update={"unconfined": "Only Linux can keep it to a folder."}))
     assert free["files"] == "Files, wherever you may write yourself. Only Linux can keep it to a folder."
     assert "warnings and errors" in said["sent"]

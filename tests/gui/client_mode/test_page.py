@@ -11,7 +11,7 @@ from pytestqt.qtbot import QtBot
 from soulsgui.gui.client_mode.page import ClientPage
 from soulsgui.gui.client_mode.parts import MiddleColumn
 from soulsgui.gui.client_mode.runner import ClientSide
-from soulsgui.gui.client_mode.servers import ChangeAddressDialog
+from soulsgui.gui.client_mode.saved_servers import ChangeAddressDialog
 from soulsgui.gui.models.connection import Connection, ConnectionState
 from soulsgui.gui.shell.update import UpdateDialog
 from soulsgui.gui.theme import Theme

@@ -21,7 +21,7 @@ from soulsgui.gui.client_mode.consent import ConsentPanel
 from soulsgui.gui.client_mode.page import ClientPage
 from soulsgui.gui.client_mode.runner import ClientSide
 from soulsgui.gui.loop import Tasks
-from soulsgui.gui.shell.connection import connect_client_side
+from soulsgui.gui.shell.connector import connect_client_side
 from soulsgui.gui.shell.update import UpdateDialog
 from soulsgui.gui.theme import Theme
 from soulsgui.wire.access import Address

@@ -63,7 +63,7 @@ TOO_OLD = {"checks": {"configuration": True, "version": False}, "error": "It spe
         (ConnectionState.START_FAILED, "The runner could not be started", False),
         (ConnectionState.RECONNECTING, "Connection to this computer lost, trying again …", True),
         (ConnectionState.WRONG_TOKEN, "this computer does not accept this window's token", False),
-        (ConnectionState.NOT_ALLOWED, "Not allowed to steer this computer", False),
+        (ConnectionState.NOT_ALLOWED, "Not allowed to control this computer", False),
         (ConnectionState.TOO_OLD, "This window is too old for this computer", False),
         (ConnectionState.TOO_NEW, "this computer is too old for this window", False),
     ],
@@ -72,7 +72,7 @@ def test_without_a_live_runner(connection: ConnectionState, title: str, on: bool
     words = client_words(Connection(connection, "this computer"), _status(), NOW)
     assert (words.look.word, words.on, words.wish) == (title, on, "")
     assert pause_refusals(words).now
-    assert ("stopped by itself" in words.detail) is (connection is ConnectionState.RUNNER_GONE)
+    assert ("has stopped" in words.detail) is (connection is ConnectionState.RUNNER_GONE)
     if "Getting ready" in title:
         words = client_words(Connection(connection, "this computer"), _status(), NOW, on_wanted=True)
         assert (words.look.word, words.on) == ("Connecting …", True), "it comes up to play"
@@ -117,7 +117,7 @@ def test_without_a_live_runner(connection: ConnectionState, title: str, on: bool
         (
             _status(state="paused", held="hours", held_until=NOW + 1800),
             "Paused: outside the hours",
-            f"It plays on by itself at {HALF_PAST}.",
+            f"It continues by itself at {HALF_PAST}.",
         ),
         (_status(state="paused", held="hours", wish="pause"), "Paused by you", ""),
         (_status(state="quarantined", held="hours", error="60 refused"), "Cut off", "60 refused"),

@@ -210,7 +210,7 @@ def test_changes_and_mistakes_are_asked_about_before_the_page_is_left_and_before
     assert "ppo.gamma = 1.5" in question(page).informativeText()
     assert question(page).icon() is QMessageBox.Icon.Warning
     assert all(button.icon().isNull() for button in question(page).buttons())
-    answer(page, "Mend it")
+    answer(page, "Fix it")
     assert page.views.currentIndex() == FORM
     assert page.window().focusWidget() is line_of(page, "ppo.gamma")
     ask()
@@ -251,7 +251,7 @@ def test_a_value_typed_wrong_is_not_saved_and_lost_in_no_view(
     assert page.head.state.text() == "1 mistake"
     assert row_of(page, "network.hidden_sizes").wrong.text()
     qtbot.keyClick(page, Qt.Key.Key_S, Qt.KeyboardModifier.ControlModifier)
-    answer(page, "Mend it")
+    answer(page, "Fix it")
     page.views.setCurrentIndex(TEXT)
     assert "hidden_sizes: many" in page.views.text.toPlainText()
     page.views.text.setPlainText(f"seed: 8\n{page.text}")
@@ -469,7 +469,7 @@ def test_the_dialog_stays_at_enter_and_asks_when_it_is_closed(
     assert dialog.isVisible()
     type_into(qtbot, dialog.editor, "ppo.gamma", "1.5")
     dialog.close()
-    answer(dialog, "Mend it")
+    answer(dialog, "Fix it")
     assert dialog.isVisible()
     type_into(qtbot, dialog.editor, "ppo.gamma", "0.9")
     dialog.close()

@@ -47,7 +47,7 @@ def test_what_takes_effect_at_once_is_applied_kept_for_the_next_run_and_taken_ba
 ) -> None:
     assert (tab.apply.isEnabled(), tab.undo.isEnabled()) == (False, False)
     type_in(tab, "ppo.clip", "none of it")
-    assert tab.apply.toolTip() == "Mend the mistakes first."
+    assert tab.apply.toolTip() == "Fix the mistakes first."
     type_in(tab, "ppo.clip", "0.1")
     fake.answers |= {
         "config.apply": {"change": CHANGE.model_dump(mode="json")},

@@ -219,7 +219,7 @@ def test_only_of_what_was_searched_it_is_said_that_nothing_fits(
 
     def search() -> None:
         words_of(page).setText("no such text")
-        assert text.placeholderText() == f"None of the {held:,} lines read fits."
+        assert text.placeholderText() == f"None of the {held:,} lines read matches."
         server.connect_as(LIVE)
         assert "No line" not in text.placeholderText()
 
@@ -246,8 +246,8 @@ def test_the_lines_shown_are_saved_with_their_dates(
     saved = target.read_text(encoding="utf-8")
     assert saved == as_file([line(1, "redis")])
     assert saved.startswith("2026-")
-    assert shell.told[-1].text == "1 line was saved"
-    page.save_to(tmp_path / "missing" / "x.log")
+    assert shell.told[-1].text == f"Saved as {target}"
+    page.save_to(str(tmp_path / "missing" / "x.log"))
     assert shell.told[-1].level == "error"
     assert not (tmp_path / "missing").exists()
 

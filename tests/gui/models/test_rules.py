@@ -23,11 +23,11 @@ CONNECTED, NO_REDIS, CUT = (
 
 
 def test_the_runner_says_what_it_would_refuse_and_the_window_that_it_is_away() -> None:
-    status = Status(allowed={"run.stop": "No run goes on.", "run.start": ""})
+    status = Status(allowed={"run.stop": "No run is active.", "run.start": ""})
     for command, connection, reason in (
-        ("run.stop", CONNECTED, "No run goes on."),
+        ("run.stop", CONNECTED, "No run is active."),
         ("run.start", CONNECTED, ""),
-        ("run.stop", NO_REDIS, "No run goes on."),
+        ("run.stop", NO_REDIS, "No run is active."),
         ("run.start", NO_REDIS, ""),
         ("run.start", CUT, "Not connected to my-server."),
         ("run.stop", CUT, "Not connected to my-server."),
@@ -81,8 +81,8 @@ def test_what_the_runner_refuses_is_not_possible_in_its_words() -> None:
 
 def test_a_local_client_is_started_again_for_a_run_once_its_process_has_ended() -> None:
     left = client("client-1", "left", local=True, wish="finish")
-    no_run = Status(allowed={"service.local_clients": "No run goes on."})
-    assert why_not_possible("resume", left, no_run) == "No run goes on."
+    no_run = Status(allowed={"service.local_clients": "No run is active."})
+    assert why_not_possible("resume", left, no_run) == "No run is active."
     for state, reason in (("running", "client-1 is about to end."), ("stopped", "")):
         ending = Status(run=RUNNING, services=[service("client-1", state)])
         assert why_not_possible("resume", left, ending) == reason

@@ -1,9 +1,9 @@
 from typing import Any
 
 from soulsgui.gui.colours import Tone
-from soulsgui.gui.overview.end import end_words, next_preset
-from soulsgui.gui.overview.figures import Figure, figures, round_words, run_words, state_words, window_words
-from soulsgui.wire.control import Preset, RunStatus
+from soulsgui.gui.models.rules import window_words
+from soulsgui.gui.overview.figures import Figure, figures, round_words, run_words, state_words
+from soulsgui.wire.control import RunStatus
 from soulsgui.wire.messages.node import STALENESS_BOUNDS, Staleness
 from tests.states import RUN, client
 
@@ -57,32 +57,6 @@ def test_a_run_is_named_with_what_it_trains_and_waits_for() -> None:
     assert state_words(again) == "Waiting: 1 of 2 clients"
     saving = run(state="saving", detail="saving and ending its services")
     assert state_words(saving) == "Saving and ending its services"
-
-
-def test_only_an_end_by_itself_is_told() -> None:
-    def told(reached: str, state: str = "finished", **more: Any) -> tuple[str, str] | None:
-        seen = {"mean_return": 476.2, "best_mean_return": 494.9, "goal_window": 20} | more
-        words = end_words(run(state=state, reached=reached, **seen))
-        return (words.title, words.detail) if words else None
-
-    mean = "Mean of the last 20 episodes: 476.2, after 0 steps."
-    solved = told("mean_return", goal_return=475.0, seconds=31.0)
-    assert solved == ("Solved: reached 475 after 31 s", mean)
-    judged = "Mean of an evaluation: 476.2. The run made 0 steps."
-    assert told("mean_return", goal_judged_by="evaluation") == ("Solved: reached 0 after 0.0 s", judged)
-    best = "Mean return at its end 476.2; the highest during the run, that of its best model: 494.9."
-    assert told("env_steps") == ("Finished: made 0 steps in 0.0 s", best)
-    assert told("failed", "failed", error="no memory") == ("The run failed", "no memory")
-    assert told("", "running") is told("stopped", "stopped") is None
-
-
-def test_the_next_environment_is_another_one() -> None:
-    presets = [
-        Preset(name="a", title="", values={"env.id": "CartPole-v1"}),
-        Preset(name="b", title="", values={"env.id": "LunarLander-v3"}),
-    ]
-    assert next_preset(presets, "CartPole-v1") is presets[1]
-    assert next_preset(presets[:1], "CartPole-v1") is None
 
 
 ROUNDS: tuple[tuple[dict[str, str], str, str], ...] = (

@@ -63,11 +63,11 @@ def test_the_bottleneck_is_told_in_a_sentence() -> None:
     run = RunStatus(id="r", state="running", algorithm="dqn", learner_waits=0.5, clients_wait=0.1)
     two = [client("a"), client("b"), client("c", "lost")]
     assert bottleneck_words(run, two) == (
-        "The trainer waits for samples 50 % of the time; one more client would give +50 %."
+        "The trainer waits for samples 50 % of the time; one more client would give 50 % more steps a second."
     )
     busy = run.model_copy(update={"learner_waits": 0.0, "clients_wait": 0.38})
     assert bottleneck_words(busy, two) == (
-        "Samples wait for the trainer 38 % of the time; one more client would give nothing."
+        "Samples wait for the trainer 38 % of the time; one more client would give no more steps."
     )
     for silent in (
         run.model_copy(update={"learner_waits": None}),

@@ -13,16 +13,14 @@ from soulsgui.gui.plotting.rows import Axis
 from soulsgui.gui.shell.pages import PageArea
 from soulsgui.gui.theme import Theme
 from soulsgui.gui.widgets.labels import Heading
-from soulsgui.wire.control import CheckpointInfo, ErrorCode, LogLine, Preset, RunStatus, Status
+from soulsgui.wire.control import CheckpointInfo, ErrorCode, LogLine, RunStatus, Status
 from tests.gui.fake_feed import LIVE, LOST, FakeFeed, FakeShell, refusal
 from tests.gui.plotting.curves import drawn, episodes, history, update
 from tests.gui.reading import choose, part_of, shown, words_of
-from tests.states import RUN, client, service
+from tests.states import RUN, checkpoint_row, client, service
 
 TRAINS: dict[str, Any] = {"id": RUN, "name": "cart", "env_id": "CartPole-v1", "algorithm": "ppo"}
 RUNNING = RunStatus(state="running", mean_return=312.4, goal_return=475.0, checkpoint_age_s=61.0, **TRAINS)
-LUNAR = Preset(name="lunar", title="", values={"env.id": "LunarLander-v3"})
-PRESETS = {"presets": [LUNAR.model_dump()]}
 SERVICES = [
     service("telemetry", uptime_s=30.0),
     service("client-1"),
@@ -40,7 +38,6 @@ def server(fake: FakeFeed) -> FakeFeed:
         "history.query": history(range(1, 11)),
         "checkpoint.list": {"checkpoints": []},
         "history.logs": {"lines": [], "first": 1},
-        "config.presets": PRESETS,
     }
     return fake
 
@@ -161,21 +158,21 @@ def test_stopping_the_trainer_asks_first_and_a_refusal_is_told_with_its_remedy(
 
 
 def test_what_cant_be_done_is_off_and_says_why(page: OverviewPage, server: FakeFeed) -> None:
-    needs_redis = {"service.stop": "Nothing can go on without Redis."}
-    no_run = {"service.start": "No run goes on."}
+    needs_redis = {"service.stop": "Nothing works without Redis."}
+    no_run = {"service.start": "No run is active."}
     server.change_services([service("redis", allowed=needs_redis)])
     stop, more = page.services.cards["redis"].stop, page.services.clients.more
-    assert (stop.isEnabled(), stop.toolTip()) == (False, "Nothing can go on without Redis.")
+    assert (stop.isEnabled(), stop.toolTip()) == (False, "Nothing works without Redis.")
     assert page.services.cards["redis"].restart.isEnabled()
     assert more.isEnabled()
     server.change_services([service("redis"), service("trainer", "stopped", allowed=no_run)])
-    server.change_allowed(service_local_clients="No run goes on.")
+    server.change_allowed(service_local_clients="No run is active.")
     assert list(page.services.cards) == ["redis", "trainer"]
     start = page.services.cards["trainer"].start
     assert stop.isEnabled()
     assert not start.isEnabled()
     for button in (start, more):
-        assert "No run goes on" in button.toolTip()
+        assert "No run is active" in button.toolTip()
 
 
 def test_key_figures_follow_the_run_and_the_width(qtbot: QtBot, page: OverviewPage, server: FakeFeed) -> None:
@@ -224,52 +221,21 @@ def test_a_click_on_the_curve_offers_the_checkpoint_that_is_nearest(
         created=1e9, size_bytes=1, valid=True,
     )  # fmt: skip
     server.answers["checkpoint.list"] = {"checkpoints": [info.model_dump(mode="json")]}
+    server.bring_rows(checkpoint_row(8))  # as one is saved
+    qtbot.waitUntil(lambda: page.plot.checkpoints == [info])
+    asked = len(server.sent_of("checkpoint.list"))
     curve = plot(qtbot, page)
     viewport = part_of(curve, QGraphicsView).viewport()
     qtbot.waitUntil(lambda: not curve.drawing_waits)
     QTest.mouseClick(viewport, Qt.MouseButton.LeftButton, pos=viewport.rect().center())
     qtbot.waitUntil(lambda: bool(shell.told))
     assert shell.told[-1].text.startswith("Nearest checkpoint: update 8, ")
+    assert len(server.sent_of("checkpoint.list")) == asked
     shell.told[-1].action.act()
     assert shell.opened == [("player", {"run": RUN, "checkpoint": "history/8"})]
 
 
-def test_a_solved_run_offers_a_next(
-    qtbot: QtBot, page: OverviewPage, server: FakeFeed, shell: FakeShell
-) -> None:
-    assert words_of(page.end) == ""
-    solved: dict[str, Any] = {"state": "finished", "reached": "mean_return", "seconds": 31.0}
-    change(server, **solved)
-    assert words_of(page.end).startswith("Solved: reached 475 after 31 s")
-    qtbot.waitUntil(lambda: page.end.next.isVisible() and page.end.next.text() == "Train LunarLander…")
-    page.end.next.click()
-    page.end.checkpoints.click()
-    page.end.watch.click()
-    (_, begun), watched = shell.opened
-    assert begun["preset"] == "lunar"
-    assert watched == ("player", {"run": RUN, "checkpoint": "best"})
-    assert shell.shown == [("runs", {"run": RUN})]
-    page.end.go_on.click()
-    (sent,) = server.sent_of("run.resume")
-    assert sent.params == {"run": RUN, "without_goal": True}
-    assert words_of(page.end) == "", "the last success would mislead beside the trouble of the next"
-    change(server, **solved, episodes=7)
-    assert words_of(page.end) == "", "a refused start does not bring it back"
-    change(server)
-    change(server, **solved)
-    assert "Solved" in words_of(page.end)
-    change(server)
-    change(server, **solved, sweep="lr")
-    qtbot.waitUntil(lambda: page.end.again.isVisible() and not page.end.next.isVisible())
-
-
-def test_a_failed_run_leads_to_the_log(page: OverviewPage, server: FakeFeed, shell: FakeShell) -> None:
-    change(server, state="failed", error="out of <b>memory</b>")
-    assert words_of(page.end) == "The run failed\nout of <b>memory</b>"
-    detail = next(label for label in page.end.findChildren(QLabel) if "memory" in label.text())
-    assert detail.textFormat() is Qt.TextFormat.PlainText
-    page.end.log.click()
-    assert shell.shown == [("logs", {"service": "trainer"})]
+def test_without_a_run_one_is_begun(page: OverviewPage, server: FakeFeed, shell: FakeShell) -> None:
     server.change_run(RunStatus())
     assert page.empty.isVisible()
     assert not page.plot.isVisible()
@@ -547,7 +513,6 @@ def test_nothing_has_to_be_scrolled_sideways_with_large_letters(
     area.resize({100: 1166, 150: 1123, 200: 1080}[percent], 690)
     area.show()
     qtbot.waitUntil(lambda: page.plot.host.plot is not None)
-    qtbot.waitUntil(lambda: page.end.next.isVisible() is ended)
     qtbot.waitUntil(lambda: page.minimumSizeHint().width() <= area.viewport().width())
     assert area.horizontalScrollBar().maximum() == 0
     for box in page.figures.findChildren(QWidget):

@@ -135,5 +135,5 @@ def test_one_that_ended_in_order_and_has_nothing_to_do_is_one_line(card: Service
     ended = service(state="stopped", outcome="ended as asked")
     card.show_status(ended)
     assert card.is_open, "it can be started"
-    card.show_status(ended.model_copy(update={"allowed": {"service.start": "No run goes on."}}))
+    card.show_status(ended.model_copy(update={"allowed": {"service.start": "No run is active."}}))
     assert not card.is_open

@@ -20,9 +20,9 @@ def event(number: int, what: str, level: str = "warning", **fields: Any) -> Even
 
 NIGHT = [
     event(4, "trainer ended unexpectedly", service="trainer", cause="killed by signal 9"),
-    event(5, "The trainer goes on at 12,000 steps (attempt 2): nothing is lost", "info", service="trainer"),
+    event(5, "The trainer continues at 12,000 steps (attempt 2): nothing is lost", "info", service="trainer"),
     event(6, "trainer ended unexpectedly", service="trainer", cause="killed by signal 9"),
-    event(7, "The trainer goes on at 14,000 steps (attempt 3): nothing is lost", "info", service="trainer"),
+    event(7, "The trainer continues at 14,000 steps (attempt 3): nothing is lost", "info", service="trainer"),
     event(8, "gamer-03 is lost.", service="trainer", topic="client_lost"),
     event(9, "gamer-04 is lost.", service="trainer", topic="client_lost"),
     event(10, "gamer-04 is back.", "info", service="trainer"),
@@ -38,7 +38,7 @@ def test_events_are_summed_up_by_kind_and_say_how_it_went_on() -> None:
 
     assert [one.words for one in happened(NIGHT, LEFT)] == [
         f"{at(6)} trainer ended unexpectedly, 2 times; "
-        "The trainer goes on at 14,000 steps (attempt 3): nothing is lost",
+        "The trainer continues at 14,000 steps (attempt 3): nothing is lost",
         f"{at(9)} gamer-04 is lost, and 1 more",
         f"{at(11)} The goal is reached",
         f"{at(13)} client-2 failed, and 1 more",

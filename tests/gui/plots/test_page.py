@@ -12,7 +12,7 @@ from PySide6.QtWidgets import QGraphicsView
 from pytestqt.qtbot import QtBot
 
 from soulsgui.gui.plots.choices import Choices
-from soulsgui.gui.plots.layout import PlotLayout, give_colour, kept_layout
+from soulsgui.gui.plots.layout import Layouts, PlotLayout, give_colour
 from soulsgui.gui.plots.page import PlotsPage
 from soulsgui.gui.plotting.plot import Plot
 from soulsgui.gui.plotting.rows import Axis
@@ -67,10 +67,10 @@ def settle(qtbot: QtBot, page: PlotsPage) -> None:
     """Wait until everything that is to be drawn was read and drawn."""
     qtbot.waitUntil(
         lambda: (
-            bool(page.cells)
-            and len(page.plots) == len(page.cells)
-            and all(curve.is_loaded for cell in page.cells.values() for curve, _ in cell.curves)
-            and not any(plot.drawing_waits for plot in page.plots)
+            bool(page.grid.cells)
+            and len(page.grid.plots) == len(page.grid.cells)
+            and all(curve.is_loaded for cell in page.grid.cells.values() for curve, _ in cell.curves)
+            and not any(plot.drawing_waits for plot in page.grid.plots)
             and page.runs.list.count() == 3
         )
     )
@@ -86,18 +86,18 @@ def tick(choices: Choices, *names: str) -> None:
 
 
 def curves(page: PlotsPage, metric: str) -> list[str]:
-    return [shown.name for _, shown in page.cells[metric].curves]
+    return [shown.name for _, shown in page.grid.cells[metric].curves]
 
 
 def plot(page: PlotsPage, metric: str = "return") -> Plot:
-    made = page.cells[metric].view.host.plot
+    made = page.grid.cells[metric].view.host.plot
     assert made is not None
     return made
 
 
 def test_the_page_opens_with_the_return_of_the_run_that_goes_on(qtbot: QtBot, page: PlotsPage) -> None:
-    assert (list(page.cells), curves(page, "return")) == (["return"], ["newest"])
-    ((curve, _),) = page.cells["return"].curves
+    assert (list(page.grid.cells), curves(page, "return")) == (["return"], ["newest"])
+    ((curve, _),) = page.grid.cells["return"].curves
     page._feed.bring_rows(episodes([51, 52], run=ACTIVE))
     qtbot.waitUntil(lambda: len(curve.series) == 52)
     assert [y for _, y in drawn(curve.series)][-2:] == [51, 52]
@@ -106,15 +106,15 @@ def test_the_page_opens_with_the_return_of_the_run_that_goes_on(qtbot: QtBot, pa
 def test_several_runs_stand_over_each_other_and_several_metrics_side_by_side(
     qtbot: QtBot, page: PlotsPage, feed: FakeFeed
 ) -> None:
-    kept = page.cells["return"].curves[0][0]
+    kept = page.grid.cells["return"].curves[0][0]
     tick(page.runs, OLDER, OLDEST)
     tick(page.metrics, "loss")
     settle(qtbot, page)
     assert curves(page, "return") == curves(page, "loss") == ["newest", OLDER, OLDEST]
-    assert page.cells["return"].curves[0][0] is kept, "what is drawn already is not read again"
-    numbers = [shown.colour for _, shown in page.cells["loss"].curves]
+    assert page.grid.cells["return"].curves[0][0] is kept, "what is drawn already is not read again"
+    numbers = [shown.colour for _, shown in page.grid.cells["loss"].curves]
     assert len(set(numbers)) == 3
-    assert numbers == [shown.colour for _, shown in page.cells["return"].curves]
+    assert numbers == [shown.colour for _, shown in page.grid.cells["return"].curves]
     asked = {
         (sent.params["run"], sent.params.get("metric", "return")) for sent in feed.sent_of("history.query")
     }
@@ -122,8 +122,8 @@ def test_several_runs_stand_over_each_other_and_several_metrics_side_by_side(
     tick(page.runs, ACTIVE)
     tick(page.metrics, "return")
     settle(qtbot, page)
-    assert (list(page.cells), curves(page, "loss")) == (["loss"], [OLDER, OLDEST])
-    assert [shown.colour for _, shown in page.cells["loss"].curves] == numbers[1:], "colours stay"
+    assert (list(page.grid.cells), curves(page, "loss")) == (["loss"], [OLDER, OLDEST])
+    assert [shown.colour for _, shown in page.grid.cells["loss"].curves] == numbers[1:], "colours stay"
 
 
 def test_what_is_shown_is_remembered(qtbot: QtBot, page: PlotsPage, feed: FakeFeed, shell: FakeShell) -> None:
@@ -153,7 +153,7 @@ def test_plots_move_and_point_together(qtbot: QtBot, page: PlotsPage) -> None:
 def test_another_page_asks_for_a_metric_of_a_run(qtbot: QtBot, page: PlotsPage) -> None:
     page.show_where(metric="loss", run=ACTIVE)
     settle(qtbot, page)
-    assert (list(page.cells), curves(page, "loss")) == (["loss", "return"], ["newest"])
+    assert (list(page.grid.cells), curves(page, "loss")) == (["loss", "return"], ["newest"])
     tick(page.runs, OLDER)
     page.show_where(metric="loss", run=OLDEST)
     settle(qtbot, page)
@@ -195,7 +195,7 @@ def test_damaged_settings_open_the_usual_page(tmp_path: Path) -> None:
     shell = FakeShell(tmp_path)
     for broken in ("{", "[]", json.dumps({"smoothing": 1000}), "null"):
         shell.settings().setValue("plots/layout", broken)
-        assert kept_layout(shell.settings()) == PlotLayout()
+        assert Layouts(shell.settings()).shown == PlotLayout()
 
 
 def test_a_colour_stays_with_its_run_unless_one_beside_it_has_it() -> None:
@@ -221,9 +221,9 @@ def test_scale_and_the_followed_part_act_on_all_plots_and_are_remembered(
         assert left >= 390, "the last 100 of 500 steps"
         assert right >= 500
     again = opened(qtbot, feed, shell)
-    assert (again.layout_shown.scale, again.layout_shown.last) == (ScaleKind.LOG, 100.0)
+    assert (again.layouts.shown.scale, again.layouts.shown.last) == (ScaleKind.LOG, 100.0)
     choose(again.controls.axis_box, Axis.EPISODE)
-    assert again.layout_shown.last == 0.0, "a width of another axis means nothing here"
+    assert again.layouts.shown.last == 0.0, "a width of another axis means nothing here"
 
 
 def test_a_logarithm_that_draws_nothing_says_so(qtbot: QtBot, page: PlotsPage, feed: FakeFeed) -> None:
@@ -233,9 +233,9 @@ def test_a_logarithm_that_draws_nothing_says_so(qtbot: QtBot, page: PlotsPage, f
     feed.answers["history.query"] = below
     page.refresh()
     choose(page.controls.scale_box, ScaleKind.LOG)
-    qtbot.waitUntil(lambda: "choose symlog" in words_of(page.cells["return"]))
+    qtbot.waitUntil(lambda: "choose symlog" in words_of(page.grid.cells["return"]))
     choose(page.controls.scale_box, ScaleKind.SYMLOG)
-    qtbot.waitUntil(lambda: "choose symlog" not in words_of(page.cells["return"]))
+    qtbot.waitUntil(lambda: "choose symlog" not in words_of(page.grid.cells["return"]))
 
 
 def test_each_client_has_its_curve_where_the_metric_is_one_of_episodes(
@@ -247,7 +247,7 @@ def test_each_client_has_its_curve_where_the_metric_is_one_of_episodes(
     settle(qtbot, page)
     assert (curves(page, "return"), curves(page, "loss")) == (["a", "b"], ["newest"])
     assert {sent.params.get("client", "") for sent in feed.sent_of("history.query")} == {"", "a", "b"}
-    numbers = [shown.colour for _, shown in page.cells["return"].curves]
+    numbers = [shown.colour for _, shown in page.grid.cells["return"].curves]
     assert len(set(numbers)) == 2
 
 
@@ -282,9 +282,11 @@ def test_two_cursors_tell_what_lies_between_them_in_every_plot(qtbot: QtBot, pag
     plot(page).show_cursors((100.0, 300.0))
     plot(page).dragged.emit(100.0, 300.0)
     for name in ("return", "loss"):
-        qtbot.waitUntil(lambda name=name: "A step 100 → B step 300: 200 steps" in words_of(page.cells[name]))
+        qtbot.waitUntil(
+            lambda name=name: "A step 100 → B step 300: 200 steps" in words_of(page.grid.cells[name])
+        )
     page.controls.cursors.setChecked(False)
-    qtbot.waitUntil(lambda: "A step" not in words_of(page.cells["loss"]))
+    qtbot.waitUntil(lambda: "A step" not in words_of(page.grid.cells["loss"]))
 
 
 def test_what_is_in_view_is_saved_and_copied(
@@ -293,18 +295,18 @@ def test_what_is_in_view_is_saved_and_copied(
     _, copy_values, copy_picture = page.controls.export.menu().actions()[2:]
     plot(page).show_x(95.0, 205.0)
     settle(qtbot, page)
-    page.saving.save_to(tmp_path / "view.csv")
+    page.saving.save_to(str(tmp_path / "view.csv"))
     rows = (tmp_path / "view.csv").read_text(encoding="utf-8").splitlines()
     assert len(rows) == 1 + len(range(100, 201, 10))
     assert rows[1].startswith(f"{ACTIVE},return,,1,10,100,")
     copy_values.trigger()
-    assert QGuiApplication.clipboard().text() == page.values_in_view()
+    assert QGuiApplication.clipboard().text() == page.grid.values_in_view()
     copy_picture.trigger()
     assert not QGuiApplication.clipboard().pixmap().isNull()
     for suffix, begins in (("png", b"\x89PNG"), ("svg", b"<?xml")):
-        page.saving.save_to(tmp_path / f"view.{suffix}")
+        page.saving.save_to(str(tmp_path / f"view.{suffix}"))
         assert (tmp_path / f"view.{suffix}").read_bytes().startswith(begins)
-    page.saving.save_to(tmp_path / "missing" / "view.png")
+    page.saving.save_to(str(tmp_path / "missing" / "view.png"))
     assert [told.level for told in shell.told] == ["success", "success", "success", "error"]
 
 
@@ -321,7 +323,7 @@ def test_layouts_are_saved_shown_again_and_removed(
     menu = again.controls.layouts.menu()
     menu.actions()[2].trigger()
     settle(qtbot, again)
-    assert (list(again.cells), again.shown_runs) == (["return", "loss"], (ACTIVE, OLDER))
+    assert (list(again.grid.cells), again.drawable.shown) == (["return", "loss"], (ACTIVE, OLDER))
     assert again.controls.chosen_axis is Axis.TIME
     again.controls.remove_wanted.emit("losses & returns")
     assert len(again.controls.layouts.menu().actions()) == 1
@@ -343,7 +345,7 @@ def test_no_more_is_drawn_than_can_be_looked_at(qtbot: QtBot, page: PlotsPage, f
     page.refresh()
     qtbot.waitUntil(lambda: page.runs.list.count() == 40)
     tick(page.runs, *[str(run["id"]) for run in many])
-    assert len(page.cells["return"].curves) == 20
+    assert len(page.grid.cells["return"].curves) == 20
     assert "20 of 40 curves" in words_of(page)
 
 
@@ -363,16 +365,16 @@ def test_an_experiment_is_drawn_as_the_mean_of_its_runs_that_are_over(
     page.refresh()
     qtbot.waitUntil(lambda: page.runs.list.count() == 4)
     tick(page.runs, "experiment/2026_10_wide", ACTIVE)
-    qtbot.waitUntil(lambda: all(curve.is_loaded for curve, _ in page.cells["return"].curves))
+    qtbot.waitUntil(lambda: all(curve.is_loaded for curve, _ in page.grid.cells["return"].curves))
     assert curves(page, "return") == ["wide (mean, lowest and highest of 2)"] * 2
-    assert {curve.series.run_id for curve, _ in page.cells["return"].curves} == {OLDER, OLDEST}
+    assert {curve.series.run_id for curve, _ in page.grid.cells["return"].curves} == {OLDER, OLDEST}
     qtbot.waitUntil(
         lambda: [one.name for one in plot(page).curves] == ["wide (mean, lowest and highest of 2)"]
     )
     assert not [sent for sent in feed.sent if "experiment" in str(sent.params.get("run"))]
 
     def exported() -> list[dict[str, str]]:
-        return list(csv.DictReader(io.StringIO(page.values_in_view())))
+        return list(csv.DictReader(io.StringIO(page.grid.values_in_view())))
 
     qtbot.waitUntil(lambda: exported() != [])  # once it is drawn
     assert {row["run"] for row in exported()} == {"experiment/2026_10_wide"}
@@ -380,14 +382,14 @@ def test_an_experiment_is_drawn_as_the_mean_of_its_runs_that_are_over(
 
     tick(page.runs, OLDER)
     assert len(plot(page).curves) == 2
-    assert len({curve for curve, _ in page.cells["return"].curves}) == 2, (
+    assert len({curve for curve, _ in page.grid.cells["return"].curves}) == 2, (
         "a run that is drawn alone, too, is read once"
     )
     choose(page.controls.axis_box, Axis.TIME)
-    names = {shown.name for _, shown in page.cells["return"].curves}
+    names = {shown.name for _, shown in page.grid.cells["return"].curves}
     assert names == {OLDER, OLDEST}, "runs that follow one another have no mean by wall time"
     page.show_where(experiments=["2026_10_wide"])
-    assert page.shown_runs == ("experiment/2026_10_wide",)
+    assert page.drawable.shown == ("experiment/2026_10_wide",)
 
 
 def test_runs_of_different_environments_are_warned_of(qtbot: QtBot, page: PlotsPage, feed: FakeFeed) -> None:
@@ -396,7 +398,7 @@ def test_runs_of_different_environments_are_warned_of(qtbot: QtBot, page: PlotsP
     feed.answers["runs.list"] = experiment_runs(*runs, RunSummary(id=OLDEST, env_id="CartPole-v1"))
     page.refresh()
     tick(page.runs, OLDEST)
-    qtbot.waitUntil(lambda: page._runs[OLDER].env_id != "")
+    qtbot.waitUntil(lambda: page.drawable.runs[OLDER].env_id != "")
     assert page.warning.isHidden()
     tick(page.runs, OLDER)
     assert "can't be compared: CartPole-v1, LunarLander-v3." in page.warning.text()

@@ -20,14 +20,16 @@ def test_curves_grow_with_the_run_and_are_those_of_the_store(
     run = server.start_run(overrides={**UNHURRIED, "clients.local": 1, "ppo.epochs": 1}).name
     page = shown(qtbot, PlotsPage(feed, shell), 1100, 700)
     page.show_where(metric="policy_loss")
-    qtbot.waitUntil(lambda: len(page.cells) == 2 and all(cell.curves for cell in page.cells.values()))
-    series = [cell.curves[0][0].series for cell in page.cells.values()]
+    qtbot.waitUntil(
+        lambda: len(page.grid.cells) == 2 and all(cell.curves for cell in page.grid.cells.values())
+    )
+    series = [cell.curves[0][0].series for cell in page.grid.cells.values()]
     qtbot.waitUntil(lambda: all(len(one) > 3 for one in series))
     assert {one.run_id for one in series} == {run}
     server.api.command("run.stop")
     qtbot.waitUntil(lambda: feed.status.run.state == "stopped")
     choose(page.controls.axis_box, Axis.UPDATE)
-    for cell in page.cells.values():
+    for cell in page.grid.cells.values():
         asked = {"run": run, "metric": cell.shown_metric, "x": "update"}
 
         def is_as_stored(cell=cell, asked=asked) -> bool:

@@ -221,7 +221,7 @@ def test_what_is_resumed_and_loaded_is_asked_about_while_a_run_goes_on(
     qtbot.waitUntil(lambda: page.findChild(QMessageBox) is None)
     choose(page, qtbot, "r2")
     assert not tab.resume.isHidden()
-    assert "Let lunar go on" in tab.load.toolTip()
+    assert "Let lunar continue" in tab.load.toolTip()
     page.details.resume.click()
     box = question(page)
     assert "lunar is stopped first" in box.informativeText()
@@ -417,8 +417,8 @@ def test_what_is_thrown_away_is_put_back_by_undo_and_kept_is_what_is_pinned_or_n
 ) -> None:
     details, tab = page.details, page.details.checkpoints
     assert not details.trash.isEnabled()
-    assert details.trash.toolTip() == "It goes on: stop it first."
-    assert "for the case of a crash" in tab.trash.toolTip()
+    assert details.trash.toolTip() == "It is running: stop it first."
+    assert "in case of a crash" in tab.trash.toolTip()
     choose(page, qtbot, "r2")
     server.answers |= {name: {} for name in ("runs.trash", "checkpoint.trash", "checkpoint.restore")}
     tab.trash.trigger()
@@ -502,7 +502,7 @@ def test_the_queue_stands_below_the_active_run_and_its_runs_are_moved_and_taken_
 
 
 def test_the_seeds_of_an_experiment_stand_below_its_mean_and_are_shown_on_demand(
-    qtbot: QtBot, page: RunsPage, server: FakeFeed
+    qtbot: QtBot, page: RunsPage, server: FakeFeed, shell: FakeShell
 ) -> None:
     name = SEEDS[0].experiment
     statistics = Experiment(
@@ -521,6 +521,8 @@ def test_the_seeds_of_an_experiment_stand_below_its_mean_and_are_shown_on_demand
     page.show_where(run=name)
     assert page.group.isVisible()
     qtbot.waitUntil(lambda: "401.0 to 402.0" in page.group.experiment.words.text())
+    page.group.curves.click()
+    assert shell.shown[-1] == ("plots", {"runs": [one.id for one in SEEDS]})
     qtbot.keyClick(page.table, Qt.Key.Key_Return)
     assert {page.model.name_at(3), page.model.name_at(4)} == {one.id for one in SEEDS}
     page.words.setText("seed 2")

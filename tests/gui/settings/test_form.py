@@ -142,7 +142,7 @@ def test_values_are_told_as_yaml_has_them_also_where_they_can_only_be_read(form:
     assert line(form, "ppo.n_clients").placeholderText() == "null"
     assert form.row("env.kwargs").reset.toolTip() == "Back to {}"
     about = " ".join(label.text() for label in form.row("normalize.rewards").findChildren(QLabel))
-    assert about.count("Shipped with") == about.count(": true.") == 1
+    assert about.count("Default with") == about.count(": true.") == 1
 
 
 def test_the_wheel_scrolls_the_page_and_changes_no_choice(form: SettingsForm) -> None:

@@ -14,8 +14,8 @@ from pytestqt.qtbot import QtBot
 from soulsgui.config.paths import Folders
 from soulsgui.gui.models.connection import ConnectionState
 from soulsgui.gui.preferences import Mode, Preferences
-from soulsgui.gui.shell import connection, remote, runner_link
-from soulsgui.gui.shell.connection import SleepWatch
+from soulsgui.gui.shell import connector, remote, runner_link
+from soulsgui.gui.shell.connector import SleepWatch
 from soulsgui.gui.shell.window import MainWindow
 from soulsgui.gui.theme import Theme
 from tests.end_to_end.server import RunningServer
@@ -95,7 +95,7 @@ def ssh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ssh:
     # Usual limits are far below what a busy machine may take.
     for module, name in (
         (remote, "_LIMIT_S"),
-        (connection, "_FAR_HELLO_TIMEOUT_S"),
+        (connector, "_FAR_HELLO_TIMEOUT_S"),
         (runner_link, "_PING_EVERY_S"),
     ):
         monkeypatch.setattr(module, name, LIMIT_S)

@@ -12,7 +12,7 @@ from soulsgui.gui.feed import Feed
 from soulsgui.gui.loop import Tasks, close_loop, new_loop
 from soulsgui.gui.models.connection import ConnectionState
 from soulsgui.gui.preferences import Preferences
-from soulsgui.gui.shell.connection import Connector, SleepWatch
+from soulsgui.gui.shell.connector import Connector, SleepWatch
 from soulsgui.gui.shell.window import MainWindow
 from soulsgui.gui.theme import Theme
 from soulsgui.gui.widgets.message_bar import MessageBar

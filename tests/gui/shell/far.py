@@ -11,7 +11,7 @@ from PySide6.QtGui import QAction
 from PySide6.QtWidgets import QAbstractButton, QApplication, QFileDialog, QWidget
 
 from soulsgui.config.paths import Folders
-from soulsgui.gui.shell.servers import AddServerDialog
+from soulsgui.gui.shell.server_selector import AddServerDialog
 from soulsgui.gui.theme import Theme
 from tests.gui.shell import fake_ssh
 from tests.gui.shell.driving import OpenedWindow

@@ -24,8 +24,8 @@ from soulsgui.gui.clients.page import ClientsPage
 from soulsgui.gui.config.mending import MendConfigDialog
 from soulsgui.gui.config.page import ConfigPage
 from soulsgui.gui.models.connection import ConnectionState
-from soulsgui.gui.shell import connection, runner_link
-from soulsgui.gui.shell.connection import SleepWatch
+from soulsgui.gui.shell import connector, runner_link
+from soulsgui.gui.shell.connector import SleepWatch
 from soulsgui.gui.shell.update import UpdateDialog
 from soulsgui.gui.widgets.command_button import Stage
 from soulsgui.wire.access import Address
@@ -114,7 +114,7 @@ def test_a_token_that_is_wrong_is_told_and_the_right_one_taken_as_soon_as_it_is_
     opened.until_state(S.WRONG_TOKEN)
     window = opened.window
     assert "does not accept this window's token" in words_of(window.banner)
-    assert "started anew, or belongs to another user" in words_of(window.banner)
+    assert "restarted, or belongs to another user" in words_of(window.banner)
     assert (window.toolbar.new_run.isEnabled(), bool(window.toolbar.new_run.toolTip())) == (False, True)
     write_control(folders, control_of(place))
     opened.until_live()
@@ -135,7 +135,7 @@ def test_a_server_that_moved_is_followed_and_what_was_typed_stays(
     said = words_of(opened.window.banner)
     assert "Connection to my-server lost, trying again" in said
     assert "Data as of " in said
-    assert "Training goes on without this window." in said
+    assert "Training continues without this window." in said
     assert page.isVisible()
     assert "Not connected to my-server" in page.head.save.toolTip()
     write_control(folders, there)
@@ -147,7 +147,7 @@ def test_a_server_that_moved_is_followed_and_what_was_typed_stays(
 def test_a_window_that_is_too_old_says_how_to_update_it(
     open_window: OpenWindow, place: Folders, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connection, "API_VERSION", 0)
+    monkeypatch.setattr(connector, "API_VERSION", 0)
     opened = open_window(place)
     opened.until_state(S.TOO_OLD)
     assert "This window is too old for my-server" in words_of(opened.window.banner)
@@ -266,7 +266,7 @@ def test_ten_minutes_of_sleep_of_window_or_runner_alarm_nobody(
     try:
         opened.until_state(S.RECONNECTING)
         monkeypatch.setattr(runner_link, "_PING_EVERY_S", LIMIT_S)
-        assert "Training goes on without this window." in words_of(window.banner)
+        assert "Training continues without this window." in words_of(window.banner)
         assert not window.status_line.isEnabled()
     finally:
         os.kill(server.process.pid, signal.SIGCONT)

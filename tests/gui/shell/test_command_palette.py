@@ -1,35 +1,64 @@
 """Ctrl+K finds what the window declares elsewhere: its buttons, menus, pages, settings, lists and manual."""
 
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 
 import pytest
 from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QTabWidget, QWidget
 from pytestqt.qtbot import QtBot
 
 from soulsgui.gui.models.connection import Connection, ConnectionState
+from soulsgui.gui.shell import Shell
 from soulsgui.gui.shell.command_palette import CommandPalette, Entry, best
 from soulsgui.gui.shell.manual import ManualDialog, manual_pages
 from soulsgui.gui.shell.window import MainWindow
+from soulsgui.gui.widgets.boxes import column
+from soulsgui.gui.widgets.fitting_button import FittingButton
 from soulsgui.wire.control import RunStatus, RunSummary, Status
 from tests.gui.fake_feed import HELLO, NOTHING_YET, FakeFeed
 from tests.gui.reading import part_of, words_of
 from tests.gui.shell.conftest import Make
-from tests.gui.shell.stub_pages import StubPage
+from tests.gui.shell.stub_pages import StubPage, stub_pages
 from tests.states import client
 
-pytestmark = pytest.mark.usefixtures("stubs")
 HOSTILE = "<img src='file:///canary'>\x1b[2J"
 RUN = RunSummary(id="2026-11-20_first", name="lunar night", env_id="LunarLander-v3", algorithm="ppo")
 IDLE = Status(
     clients=[client("gamer-01", host="attic"), client(HOSTILE)],
-    allowed={"run.stop": "No run goes on."},
+    allowed={"run.stop": "No run is active."},
 )
 
 Find = Callable[[str], CommandPalette]
 
 
+class TabbedPage(StubPage):
+    """A page with a command on each of its tabs."""
+
+    def __init__(self, feed: object, shell: Shell, parent: QWidget | None = None) -> None:
+        super().__init__(feed, shell, parent)
+        self.done: list[str] = []
+        self.tabs = QTabWidget(self)
+        for words in ("Sort fishes", "Weigh fishes", "Lose fishes"):
+            tab = QWidget(self.tabs)
+            button = FittingButton(words, "check", tab)
+            button.clicked.connect(partial(self.done.append, words))
+            column(button, on=tab)
+            self.tabs.addTab(tab, words)
+        button.setEnabled(False)
+        button.explain("Choose one first.")
+        FittingButton("Hide fishes", "check", tab).hide()
+        box = self.layout()
+        assert box is not None
+        box.addWidget(self.tabs)
+
+
 @pytest.fixture
-def window(make: Make, fake: FakeFeed) -> MainWindow:
+def window(make: Make, fake: FakeFeed, monkeypatch: pytest.MonkeyPatch) -> MainWindow:
+    entries = stub_pages()
+    entries["runs"] = replace(entries["runs"], code=f"{__name__}:TabbedPage")
+    monkeypatch.setattr("soulsgui.gui.shell.window.page_entries", lambda: entries)
     fake.status, fake.hello = IDLE, HELLO
     fake.connection = Connection(ConnectionState.NO_RUN, "my-server")
     fake.answers = NOTHING_YET | {"runs.list": {"runs": [RUN.model_dump(mode="json")]}}
@@ -38,19 +67,20 @@ def window(make: Make, fake: FakeFeed) -> MainWindow:
     return made
 
 
+def find_in(qtbot: QtBot, window: MainWindow, words: str) -> CommandPalette:
+    # Its keys are of the window in front, which it is again only some time after a dialog.
+    window.activateWindow()
+    qtbot.waitUntil(window.isActiveWindow)
+    qtbot.keyClick(window, Qt.Key.Key_K, Qt.KeyboardModifier.ControlModifier)
+    palette = window.findChildren(CommandPalette)[-1]
+    qtbot.waitUntil(palette.isVisible)
+    qtbot.keyClicks(palette.words, words)
+    return palette
+
+
 @pytest.fixture
 def find(qtbot: QtBot, window: MainWindow) -> Find:
-    def begin(words: str) -> CommandPalette:
-        # Its keys are of the window in front, which it is again only some time after a dialog.
-        window.activateWindow()
-        qtbot.waitUntil(window.isActiveWindow)
-        qtbot.keyClick(window, Qt.Key.Key_K, Qt.KeyboardModifier.ControlModifier)
-        palette = window.findChildren(CommandPalette)[-1]
-        qtbot.waitUntil(palette.isVisible)
-        qtbot.keyClicks(palette.words, words)
-        return palette
-
-    return begin
+    return partial(find_in, qtbot, window)
 
 
 def rows(palette: CommandPalette) -> list[tuple[str, str, str]]:
@@ -78,7 +108,7 @@ def test_it_finds_each_kind_of_thing_and_leads_there(qtbot: QtBot, window: MainW
         return made.places
 
     palette = find("lunar night")
-    qtbot.waitUntil(lambda: [row[0] for row in rows(palette)] == ["lunar night"])
+    qtbot.waitUntil(lambda: [row[0] for row in rows(palette)][:1] == ["lunar night"])
     enter(qtbot, palette)
     assert (window.pages.shown, place("runs")) == ("runs", [{"run": RUN.id}])
     for words, page, where in (
@@ -103,15 +133,62 @@ def test_every_command_is_there_with_its_key_and_one_that_is_off_with_the_reason
     offered += [button.accessibleName() for button in (window.toolbar.stop, window.toolbar.events)]
     assert {words.replace("&", "") for words in offered} - listed.keys() == {"Find anything…"}
     assert listed["Settings…"][1] == "Ctrl+,"
-    assert listed["Stop run"][0] == "No run goes on."
+    assert listed["Stop run"][0] == "No run is active."
     palette.words.setText("stop run")
     enter(qtbot, palette)
     assert palette.isVisible(), "what is off is not done, nor what stands below it"
-    assert "Not now: No run goes on." in words_of(palette)
+    assert "Not now: No run is active." in words_of(palette)
     fake.take_snapshot(Status(run=RunStatus(id="r1", state="running")))
     palette.reject()
     enter(qtbot, find("stop run"))
     assert fake.sent_of("run.stop")
+
+
+def test_commands_of_pages_that_were_never_shown_are_found_and_done_there(
+    qtbot: QtBot, window: MainWindow, find: Find
+) -> None:
+    palette = find("fishes")
+    qtbot.waitUntil(lambda: len(rows(palette)) == 3)
+    assert {row[0] for row in rows(palette)} == {"Sort fishes", "Weigh fishes", "Lose fishes"}
+    palette.words.setText("weigh")
+    overview, runs = window.pages.made("overview"), window.pages.made("runs")
+    assert isinstance(overview, StubPage)
+    assert isinstance(runs, TabbedPage)
+    overview.unsaved = True
+    enter(qtbot, palette)
+    assert (window.pages.shown, runs.done) == ("overview", [])
+    overview.asked.pop()(True)
+    assert (window.pages.shown, runs.done, runs.tabs.currentIndex()) == ("runs", ["Weigh fishes"], 1)
+    enter(qtbot, find("sort fishes"))
+    assert runs.done == ["Weigh fishes", "Sort fishes"]
+    enter(qtbot, find("lose fishes"))
+    said = "“Lose fishes” can't be done now.\nChoose one first."
+    qtbot.waitUntil(lambda: said in words_of(window.messages))
+    assert runs.done == ["Weigh fishes", "Sort fishes"]
+
+
+def test_the_commands_of_all_pages_are_found_from_any_of_them(
+    qtbot: QtBot, make: Make, fake: FakeFeed
+) -> None:
+    fake.status, fake.answers = IDLE, NOTHING_YET | {"runs.list": {"runs": [RUN.model_dump(mode="json")]}}
+    window = make("logs")
+    palette = find_in(qtbot, window, "")
+    names = window.navigation.names
+    qtbot.waitUntil(lambda: all(window.pages.made(name) for name in names))
+    for words in (
+        "Import…",
+        "Export…",
+        "Rename…",
+        "Film…",
+        "Values in view as CSV…",
+        "Apply now",
+        "Save as…",
+    ):
+        palette.words.setText(words)
+        qtbot.waitUntil(lambda words=words: rows(palette)[:1] and rows(palette)[0][0] == words)
+    palette.words.setText("film")
+    enter(qtbot, palette)
+    assert window.pages.shown == "runs"
 
 
 def test_the_keyboard_alone_moves_and_closes(qtbot: QtBot, window: MainWindow, find: Find) -> None:

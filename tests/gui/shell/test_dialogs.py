@@ -3,17 +3,27 @@ from typing import Any
 
 import pytest
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QApplication, QLabel, QLineEdit, QMessageBox, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import (
+    QApplication,
+    QLabel,
+    QLineEdit,
+    QMessageBox,
+    QPushButton,
+    QStyleOptionViewItem,
+    QVBoxLayout,
+    QWidget,
+)
 from pytestqt.qtbot import QtBot
 
 from soulsgui.config.layers import combine, defaults_layer, over_defaults, preset_layer, preset_names
 from soulsgui.config.schema import flatten
 from soulsgui.gui.config.draft import same
-from soulsgui.gui.config.new_run import Choice, NewRunDialog, picture_of
+from soulsgui.gui.config.new_run import NewRunDialog, RunSettings
 from soulsgui.gui.models.rules import Question
 from soulsgui.gui.runs.checkpoints import NoteDialog
 from soulsgui.gui.widgets.ask import ask
 from soulsgui.gui.widgets.dialog import FittingDialog
+from soulsgui.gui.widgets.inputs import picture_of, time_words
 from soulsgui.wire.control import ConfigValues, ErrorCode, Preset, RunStatus, Status
 from tests.gui.fake_feed import HELLO, LIVE, LOST, FakeFeed, refusal
 from tests.gui.reading import part_of
@@ -26,12 +36,13 @@ CONFIG = ConfigValues(
 ).model_dump(mode="json")
 TAUGHT = {"env.id": "LunarLander-v3", "stop.mean_return": 200}
 LUNAR = Preset(name="lunarlander_ppo", title="LunarLander", about="Until it lands well.", values=TAUGHT)
+LUNAR = LUNAR.model_copy(update={"seconds": 95.0, "machine": "2 cores"})
 PRESETS = {"presets": [LUNAR.model_dump(mode="json")]}
 
 
 @pytest.fixture
 def feed() -> FakeFeed:
-    """No run goes on."""
+    """No run is active."""
     made = FakeFeed(Status(), LIVE, HELLO)
     made.answers = {"config.presets": PRESETS, "config.get": CONFIG}
     return made
@@ -79,7 +90,7 @@ def test_a_run_begins_with_the_current_settings_as_they_are(qtbot: QtBot, feed: 
 def test_a_preset_fills_the_fields_and_names_what_still_wins(qtbot: QtBot, feed: FakeFeed) -> None:
     dialog = new_run(qtbot, feed, preset="lunarlander_ppo")
     assert dialog.goal.text() == "200"
-    assert "Until it lands well." in dialog.hint.text()
+    assert "Until it lands well. Took about 2 min on 2 cores." in dialog.hint.text()
     assert "env.id = Acrobot-v1" in dialog.hint.text()
     dialog.name.setText(" second ")
     dialog.note.setPlainText("try it")
@@ -114,7 +125,7 @@ def test_a_preset_is_found_by_typing_and_enter_then_begins_nothing(qtbot: QtBot,
 def test_the_values_shown_of_a_preset_are_those_that_a_run_begins_with(name: str) -> None:
     layer = preset_layer(name)
     config = ConfigValues.model_validate(CONFIG | {"defaults": defaults_layer().values, "saved": {}})
-    choice = Choice(config, Preset(name=name, title="", about="", values=layer.values))
+    choice = RunSettings(config, Preset(name=name, title="", about="", values=layer.values))
     expected = flatten(combine(over_defaults([layer])).model_dump(mode="json"))
     assert [key for key, value in expected.items() if not same(key, choice.value(key), value)] == []
 
@@ -135,6 +146,25 @@ def test_each_preset_has_a_picture_of_what_it_trains(qapp: QApplication) -> None
         picture = picture_of(str(preset_layer(name).values["env.id"]))
         assert 0 < picture.width() <= 200, name
     assert picture_of("../icons/app/app-64").isNull(), "another computer may name any"
+
+
+def test_the_list_of_presets_shows_a_picture_and_the_measured_time_of_each(
+    qtbot: QtBot, feed: FakeFeed
+) -> None:
+    dialog = new_run(qtbot, feed)
+    place = dialog.preset.findData("lunarlander_ppo")
+    for view in (dialog.preset.view(), dialog.preset.completer().popup()):
+        delegate: Any = view.itemDelegate()
+        option: Any = QStyleOptionViewItem()
+        delegate.initStyleOption(option, dialog.preset.model().index(place, 0))
+        assert option.text.split("\N{LINE SEPARATOR}") == ["LunarLander", "about 2 min on 2 cores"]
+        assert not option.icon.isNull()
+    assert dialog.preset.itemText(place) == "LunarLander"
+    quick = LUNAR.model_copy(update={"seconds": 8.0})
+    assert [time_words(one) for one in (quick, quick.model_copy(update={"seconds": 0.0}))] == [
+        "about 8 s on 2 cores",
+        "",
+    ]
 
 
 def test_settings_of_another_run_go_along(qtbot: QtBot, feed: FakeFeed) -> None:
@@ -193,7 +223,7 @@ def test_a_refused_start_keeps_the_dialog_with_the_reason(qtbot: QtBot, feed: Fa
         dialog.start.click()
     assert dialog.isVisible()
     assert dialog.wrong.text() == "Box2D is missing.\nInstall it."
-    dialog.cancel.click()
+    dialog.leave.click()
     assert not dialog.isVisible()
 
 
@@ -305,7 +335,7 @@ def test_the_dialog_of_a_new_run_grows_with_what_it_says(qtbot: QtBot, running: 
 
 
 def test_a_dialog_that_grows_stays_on_the_screen(qtbot: QtBot) -> None:
-    dialog = FittingDialog()
+    dialog = FittingDialog("growing", "Growing")
     qtbot.addWidget(dialog)
     label = QLabel("short", dialog)
     QVBoxLayout(dialog).addWidget(label)

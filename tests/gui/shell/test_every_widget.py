@@ -46,7 +46,7 @@ from soulsgui.gui.preferences import Preferences
 from soulsgui.gui.shell.about import AboutDialog
 from soulsgui.gui.shell.manual import ManualDialog
 from soulsgui.gui.shell.pages import page_entries
-from soulsgui.gui.shell.servers import AddServerDialog
+from soulsgui.gui.shell.server_selector import AddServerDialog
 from soulsgui.gui.theme import Theme, ThemeChoice
 from soulsgui.gui.watching.player import Player
 from soulsgui.wire.control import RunSummary

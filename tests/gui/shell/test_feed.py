@@ -89,7 +89,7 @@ def test_of_a_status_only_what_changed_is_told(feed: Feed) -> None:
     server, refused = heard(feed.server_changed), heard(feed.allowed_changed)
     feed.take(StatusChange(cursor=11, run=RUNNING, services=[REDIS], server=UP), "my-server")
     assert refused == []
-    allowed = {"run.stop": "No run goes on."}
+    allowed = {"run.stop": "No run is active."}
     feed.take(StatusChange(cursor=12, run=RUNNING, services=[REDIS], server=UP, allowed=allowed), "my-server")
     assert len(refused) == 1
     assert feed.status.allowed == allowed

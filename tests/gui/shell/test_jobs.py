@@ -108,7 +108,7 @@ def test_after_a_gap_jobs_are_listed_anew_and_one_that_is_gone_has_failed(qapp: 
         asked = carried[-1][0]
         assert asked.command == "job.list"
         asked.answer({"jobs": [one.model_dump(mode="json") for one in jobs]})
-    assert said == ["s was started anew before it was done."]
+    assert said == ["s was restarted before it was done."]
     feed.take(JobChange(cursor=6, job=job("done")))
     feed.take(JobChange(cursor=7, job=job(progress="late")))
     assert feed.jobs["j1"].state == "done", "what has ended does not begin again"

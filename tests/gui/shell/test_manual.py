@@ -17,7 +17,7 @@ from soulsgui.gui.shell.about import AboutDialog
 from soulsgui.gui.shell.command_palette import CommandPalette
 from soulsgui.gui.shell.manual import START, ManualDialog
 from soulsgui.gui.shell.pages import page_entries
-from soulsgui.gui.shell.servers import AddServerDialog
+from soulsgui.gui.shell.server_selector import AddServerDialog
 from soulsgui.gui.theme import Theme
 from soulsgui.gui.watching.player import Player
 

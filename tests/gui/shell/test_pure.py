@@ -1,8 +1,7 @@
 from pathlib import Path
 
-from soulsgui.gui.shell.connection import SleepWatch
+from soulsgui.gui.shell.connector import SleepWatch
 from soulsgui.gui.shell.menu import shutdown_question
-from soulsgui.gui.shell.next_step import offer_for
 from soulsgui.gui.shell.toolbar import event_text
 from soulsgui.gui.shell.update import Installation, update_steps
 from soulsgui.wire.control import Event, RunStatus, Status
@@ -38,21 +37,6 @@ def test_an_event_says_when_what_why_and_what_to_do() -> None:
     ).splitlines()
     assert first.endswith("Trainer crashed")
     assert second == "Out of memory. Buy some."
-
-
-def test_only_a_goal_that_was_just_reached_is_told_and_the_next_task_only_after_the_first() -> None:
-    done = RunStatus(id="r1", state="finished", reached="mean_return", env_id="CartPole-v1", seconds=31.2)
-    before = done.model_copy(update={"state": "running", "reached": ""})
-    steps = {"reached": "env_steps", "env_steps": 5000, "env_id": "LunarLander-v3"}
-    offer = offer_for(before, done.model_copy(update=steps))
-    assert offer is not None
-    assert (offer.next_preset, "5,000 environment steps" in offer.words) == ("", True)
-    trial = offer_for(before, done.model_copy(update={"sweep": "lr"}))
-    assert trial is not None
-    assert trial.next_preset == "", "after a sweep its best settings are what is next"
-    stopped = done.model_copy(update={"state": "stopped", "reached": "stopped"})
-    for earlier, later in ((done, done), (before, before), (before, stopped)):
-        assert offer_for(earlier, later) is None
 
 
 PYGAME = MissingRequirement(what="pygame", has="2.1", needs="2.5")

@@ -13,7 +13,7 @@ from soulsgui.errors import UsageError
 from soulsgui.gui.models.connection import ConnectionState, RemoteServer
 from soulsgui.gui.preferences import Preferences
 from soulsgui.gui.shell.remote import SshRefusedError, error_of
-from soulsgui.gui.shell.servers import AddServerDialog
+from soulsgui.gui.shell.server_selector import AddServerDialog
 from soulsgui.wire.control import RunStatus, Status
 from tests.end_to_end.server import RunningServer, processes_below, wait_for
 from tests.faults.waiting import LIMIT_S
@@ -90,7 +90,7 @@ def test_a_killed_window_leaves_no_tunnel_and_the_next_one_says_so_and_shows_the
     for start in range(2):
         connect_and_kill()
         wait_for(lambda: not processes_below(ssh.folder), "the tunnel has ended with it")
-        told = "The window ended unexpectedly last time. Training was not touched by it. [Copy report]"
+        told = "The window ended unexpectedly last time. Training was not affected. [Copy report]"
         assert (told in said.read_text()) is (start == 1)
         log.unlink()
     assert server.process.poll() is None

@@ -161,8 +161,8 @@ def change_what_runs(far: Far, server: RunningServer) -> None:
 def read(far: Far) -> None:
     plots = far.page(PlotsPage, "plots")
     plots.show_where(metric="policy_loss")
-    far.until(lambda: plots.cells and all(cell.curves for cell in plots.cells.values()), "plots")
-    far.until(lambda: "policy_loss" in plots.values_in_view(), "its values")
+    far.until(lambda: plots.grid.cells and all(cell.curves for cell in plots.grid.cells.values()), "plots")
+    far.until(lambda: "policy_loss" in plots.grid.values_in_view(), "its values")
     plots.saving.save("csv")
     assert "policy_loss" in far.choose_file("plots.csv").read_text()
     logs = far.page(LogsPage, "logs")
@@ -262,7 +262,7 @@ def end(far: Far, runs: RunsPage, run: Path) -> None:
 
 def invite(far: Far) -> None:
     clients = far.page(ClientsPage, "clients")
-    far.do(clients.roster.invite)
+    far.do(clients.invite)
     dialog = far.opened(InviteDialog)
     far.do(dialog.invite)
     far.until(dialog.link.text, "the link")

@@ -12,6 +12,7 @@ from PySide6.QtWidgets import (
     QAbstractScrollArea,
     QDialog,
     QFileDialog,
+    QLabel,
     QPlainTextEdit,
     QPushButton,
     QScrollArea,
@@ -21,7 +22,7 @@ from pytestqt.qtbot import QtBot
 
 from soulsgui.config.paths import Folders
 from soulsgui.gui.client_mode.consent import agree_dialog
-from soulsgui.gui.client_mode.servers import ChangeAddressDialog
+from soulsgui.gui.client_mode.saved_servers import ChangeAddressDialog
 from soulsgui.gui.clients.invite import InviteDialog
 from soulsgui.gui.clients.page import ClientLogDialog, RenameDialog
 from soulsgui.gui.config.mending import MendConfigDialog
@@ -31,14 +32,14 @@ from soulsgui.gui.preferences import Preferences
 from soulsgui.gui.runs.checkpoints import NoteDialog
 from soulsgui.gui.runs.evaluate import EvaluateDialog
 from soulsgui.gui.settings.form import SettingsForm
+from soulsgui.gui.shell.end import EndStrip
 from soulsgui.gui.shell.menu import SettingsDialog
-from soulsgui.gui.shell.next_step import Offer, OfferBar
-from soulsgui.gui.shell.pages import PageArea, PageStack, page_entries
+from soulsgui.gui.shell.pages import PageArea, page_entries
 from soulsgui.gui.shell.shutdown import ClosingDialog, LeavingDialog
 from soulsgui.gui.shell.update import UpdateDialog, UpdateSteps
 from soulsgui.gui.theme import Theme
 from soulsgui.gui.widgets.table import Table
-from soulsgui.wire.control import RunStatus, RunSummary, SavedServer, Status
+from soulsgui.wire.control import Preset, RunStatus, RunSummary, SavedServer, Status
 from soulsgui.wire.messages.server_config import Execution
 from tests.gui.fake_feed import NOTHING_YET, FakeFeed, FakeShell
 from tests.gui.reading import part_of, shown
@@ -205,16 +206,19 @@ def test_the_form_of_the_settings_is_never_scrolled_sideways(qtbot: QtBot, theme
         qtbot.waitUntil(lambda: area.horizontalScrollBar().maximum() == 0)
 
 
-@pytest.mark.parametrize("width", [480, 1280])
-def test_the_words_of_an_offer_are_never_cut(qtbot: QtBot, world: World, width: int) -> None:
-    pages = PageStack({}, world.feed, world.shell)
-    qtbot.addWidget(pages)
-    bar = OfferBar(world.feed, pages)
-    qtbot.addWidget(bar)
-    bar.resize(width, 40)
-    bar.make(Offer("run", "401,408 environment steps are done after 47 s.", "lunarlander_ppo"))
-    buttons = (bar.train_next, bar.go_on, bar.open_run)
+@pytest.mark.parametrize("width", [480, 1400])
+def test_the_words_about_a_solved_run_are_never_cut(qtbot: QtBot, world: World, width: int) -> None:
+    lunar = Preset(name="lunar", title="LunarLander", values={"env.id": "LunarLander-v3"})
+    world.feed.answers = NOTHING_YET | {"config.presets": {"presets": [lunar.model_dump(mode="json")]}}
+    strip = EndStrip(world.feed, world.shell)
+    qtbot.addWidget(strip)
+    strip.resize(width, 40)
+    strip.page_chosen("overview")
+    world.feed.change_run(SOLVED)
+    qtbot.waitUntil(strip.next.isVisible)
+    buttons = (strip.watch, strip.next, strip.invite, strip.go_on)
     qtbot.waitUntil(lambda: all(button.width() >= button.sizeHint().width() for button in buttons))
-    assert bar.words.height() >= bar.words.heightForWidth(bar.words.width())
-    in_one_line = len({button.geometry().center().y() for button in (*buttons, bar.words)}) == 1
-    assert in_one_line is (width == 1280)
+    for label in strip.findChildren(QLabel):
+        assert label.isHidden() or label.height() >= label.heightForWidth(label.width())
+    in_one_line = len({button.geometry().center().y() for button in buttons}) == 1
+    assert in_one_line is (width == 1400)

@@ -78,7 +78,7 @@ def closing(qtbot: QtBot, theme: Theme, folders: Folders) -> Closing:
 
 @pytest.fixture
 def idle(qtbot: QtBot, theme: Theme, folders: Folders) -> Closing:
-    """No run goes on, and the runner was started by the window."""
+    """No run is active, and the runner was started by the window."""
     made = Closing(qtbot, folders, NONE)
     made.preferences.remember_runner(HELLO)
     return made
@@ -126,7 +126,7 @@ def test_a_run_that_can_not_be_stopped_keeps_the_window(qtbot: QtBot, closing: C
         dialog.stop.click()
     assert "The disk is full." in dialog.wrong.text()
     assert dialog.keep.isEnabled()
-    dialog.cancel.click()
+    dialog.leave.click()
     assert closing.closed == []
     assert closing.window.isVisible()
     qtbot.waitUntil(lambda: closing.closer.dialog is None)
@@ -298,7 +298,7 @@ def test_the_icon_of_another_state_is_another_picture(theme: Theme) -> None:
     assert good != paused
 
 
-@pytest.mark.parametrize(("ends", "words"), [(True, "helps no longer"), (False, "it plays on there")])
+@pytest.mark.parametrize(("ends", "words"), [(True, "helps no longer"), (False, "it keeps playing there")])
 def test_what_quitting_means_is_told_as_it_is(window: MainWindow, ends: bool, words: str) -> None:
     window.client_side().feed.greet(HELLO.model_copy(update={"ends_with_window": ends}))
     dialog = asked(window)

@@ -17,7 +17,7 @@ from soulsgui.gui.preferences import AtClosing, Mode, Preferences
 from soulsgui.gui.shell.manual import ManualDialog
 from soulsgui.gui.shell.menu import SettingsDialog
 from soulsgui.gui.shell.pages import PageEntry, page_entries
-from soulsgui.gui.shell.servers import AddServerDialog
+from soulsgui.gui.shell.server_selector import AddServerDialog
 from soulsgui.gui.shell.update import UpdateDialog
 from soulsgui.gui.shell.window import MainWindow
 from soulsgui.gui.theme import Theme, ThemeChoice
@@ -49,7 +49,7 @@ NOW = 1_790_000_000.0
 S = ConnectionState
 UP = ServerStatus(reachable=True, disk_free_bytes=61_000_000_000)
 NEED_A_RUN = ("run.stop", "run.pause", "checkpoint.save")
-IDLE = Status(server=UP, allowed=dict.fromkeys(NEED_A_RUN, "No run goes on."))
+IDLE = Status(server=UP, allowed=dict.fromkeys(NEED_A_RUN, "No run is active."))
 RUN = RunStatus(id="r1", name="lunar-2", state="running", env_id="CartPole-v1", goal_return=475.0)
 RUNNING = Status(run=RUN, server=UP)
 SOLVED = RUN.model_copy(update={"state": "finished", "reached": "mean_return", "seconds": 31.0})
@@ -62,7 +62,7 @@ REAL_PAGES = page_entries()
 
 @pytest.fixture(autouse=True)
 def feed(fake: FakeFeed) -> FakeFeed:
-    """No run goes on."""
+    """No run is active."""
     fake.status, fake.connection, fake.hello = IDLE, NO_RUN, HELLO
     fake.answers = NOTHING_YET | {"server.shutdown": {}}
     return fake
@@ -79,6 +79,9 @@ def running(make: Make, feed: FakeFeed) -> MainWindow:
 @pytest.fixture
 def solved(make: Make, feed: FakeFeed) -> MainWindow:
     """A window on another page than the overview, whose run has just reached its goal."""
+    values = {"env.id": "LunarLander-v3"}
+    preset = {"name": "lunarlander_ppo", "title": "LunarLander", "values": values}
+    feed.answers["config.presets"] = {"presets": [preset]}
     window = make("config")
     feed.take_snapshot(RUNNING)
     feed.change_run(SOLVED)
@@ -282,14 +285,14 @@ def test_the_table_of_many_runs_is_not_scrolled_sideways(qtbot: QtBot, make: Mak
     qtbot.waitUntil(lambda: table.verticalScrollBar().maximum() > 0 == table.horizontalScrollBar().maximum())
 
 
-def test_the_keyboard_comes_to_the_offer_before_what_is_below(solved: MainWindow, feed: FakeFeed) -> None:
+def test_the_keyboard_comes_to_the_end_strip_before_what_is_below(solved: MainWindow, feed: FakeFeed) -> None:
     feed.connect_as(SHUT_DOWN)
     chain, one = [], solved.navigation.nextInFocusChain()
     while one is not solved.navigation:
         chain.append(one)
         one = one.nextInFocusChain()
     below = solved.pages.no_server.empty.button, page_of(solved, "config").filter
-    order = [chain.index(part) for part in (solved.offer.train_next, solved.offer.close_button, *below)]
+    order = [chain.index(part) for part in (solved.end.watch, solved.end.close_button, *below)]
     assert order == sorted(order)
 
 
@@ -332,7 +335,7 @@ def test_client_mode_stops_nothing_and_is_remembered(qtbot: QtBot, make: Make, f
     assert window.pages.shown == "client"
     assert not window.navigation.isVisible()
     qtbot.waitUntil(lambda: not button(window, "newRun").isVisible())
-    assert window.toolbar.badge.text() == "a run goes on"
+    assert window.toolbar.badge.text() == "a run is active"
     assert not [one for one in feed.sent if not one.command.endswith((".list", ".presets"))]
     assert make().pages.shown == "client"
     assert make(mode=Mode.SERVER).mode is Mode.SERVER, "the command line wins"
@@ -467,7 +470,7 @@ def test_resume_asks_for_the_newest_run_and_shows_it(qtbot: QtBot, make: Make, f
 
 def test_one_button_pauses_a_run_and_lets_it_go_on(qtbot: QtBot, make: Make, feed: FakeFeed) -> None:
     pause = make().toolbar.pause
-    assert (pause.isEnabled(), pause.toolTip()) == (False, "No run goes on.")
+    assert (pause.isEnabled(), pause.toolTip()) == (False, "No run is active.")
     feed.connect_as(CONNECTED)
     feed.take_snapshot(RUNNING)
     feed.answers |= {"run.pause": {"done": True}, "run.continue": {"done": True}}
@@ -484,7 +487,7 @@ def test_quicksave_by_keys_saves_or_says_why_not(qtbot: QtBot, make: Make, feed:
     keys = Qt.KeyboardModifier.ControlModifier | Qt.KeyboardModifier.ShiftModifier
     qtbot.keyClick(window, Qt.Key.Key_S, keys)
     qtbot.waitUntil(lambda: bool(window.messages.rows))
-    assert "No run goes on" in newest(window).detail
+    assert "No run is active" in newest(window).detail
     assert not feed.sent_of("checkpoint.save")
     feed.take_snapshot(RUNNING)
     info = checkpoint(id="manual_save/x", env_steps=4096)
@@ -507,54 +510,58 @@ def test_a_refusal_stands_in_the_message_bar(qtbot: QtBot, running: MainWindow, 
     assert (newest(running).level, newest(running).text, newest(running).detail) == ("error", *said)
 
 
-def test_a_reached_goal_offers_the_next_task(qtbot: QtBot, solved: MainWindow, feed: FakeFeed) -> None:
-    page, offer = page_of(solved, "config"), solved.offer
-    assert offer.words.text() == "Reached 475 after 31 s."
+def test_a_reached_goal_offers_the_next_task(qtbot: QtBot, solved: MainWindow) -> None:
+    page, end = page_of(solved, "config"), solved.end
+    assert words_of(end).startswith("Solved: reached 475 after 31 s")
+    qtbot.waitUntil(end.next.isVisible)
     page.unsaved = True
-    offer.train_next.click()
+    end.next.click()
     page.asked.pop()(False)
-    assert not feed.sent_of("run.start")
-    assert offer.isVisible(), "what was cancelled is offered still"
-    feed.answers["run.start"] = refusal("Box2D is missing.", "Install it: pip install gymnasium[box2d]")
-    offer.train_next.click()
+    assert solved.findChild(NewRunDialog) is None
+    end.next.click()
     page.asked.pop()(True)
-    qtbot.waitUntil(lambda: bool(solved.messages.rows))
-    assert feed.sent_of("run.start")[0].params == {"preset": "lunarlander_ppo"}
-    assert "pip install" in newest(solved).detail
-    assert not offer.isVisible()
+    dialog = part_of(solved, NewRunDialog)
+    qtbot.waitUntil(lambda: dialog.preset.currentData() == "lunarlander_ppo")
+    dialog.reject()
+    assert end.isVisible(), "what was cancelled is offered still"
 
 
-def test_a_goal_is_offered_only_when_it_is_news_and_nothing_else_says_so(make: Make, feed: FakeFeed) -> None:
+def test_the_end_of_a_run_is_told_on_the_overview_and_elsewhere_when_it_is_news(
+    make: Make, feed: FakeFeed
+) -> None:
     window = make("logs")
     feed.take_snapshot(Status(run=SOLVED, server=UP))
-    assert not window.offer.isVisible(), "a goal of yesterday"
-    feed.take_snapshot(RUNNING)
-    feed.change_run(SOLVED)
-    assert window.offer.isVisible()
+    assert not window.end.isVisible(), "a goal of yesterday"
     window.show_page("overview")
-    assert not window.offer.isVisible(), "the page says so itself"
-    feed.change_run(RUN)
-    window.show_mode(Mode.CLIENT)
+    assert window.end.isVisible()
+    feed.take_snapshot(RUNNING)
+    assert not window.end.isVisible()
+    window.show_page("logs")
     feed.change_run(SOLVED)
-    assert not window.offer.isVisible(), "to who plays for others it says nothing"
+    assert window.end.isVisible()
+    window.show_mode(Mode.CLIENT)
+    assert not window.end.isVisible(), "to who plays for others it says nothing"
+    window.show_mode(Mode.SERVER)
+    window.end.close_button.click()
+    window.show_page("overview")
+    assert not window.end.isVisible(), "it was put away"
 
 
-def test_the_solved_run_is_opened_or_goes_on_without_its_goal(solved: MainWindow, feed: FakeFeed) -> None:
-    solved.offer.open_run.click()
-    assert page_of(solved, "runs").places == [{"run": "r1"}]
-    assert not solved.offer.isVisible()
-    solved.offer.show()
-    solved.offer.go_on.click()
+def test_the_solved_run_goes_on_without_its_goal(qtbot: QtBot, solved: MainWindow, feed: FakeFeed) -> None:
+    feed.answers["run.resume"] = {"run_id": "r1", "run_dir": "/r1"}
+    with qtbot.waitSignal(solved.end.go_on.finished):
+        solved.end.go_on.click()
     (sent,) = feed.sent_of("run.resume")
     assert sent.params == {"run": "r1", "without_goal": True}
-    assert not solved.offer.isVisible()
+    assert solved.pages.shown == "overview"
+    assert not solved.end.isVisible()
 
 
 def test_what_a_run_from_elsewhere_would_run_is_asked_about_and_agreed_to_by_its_digest(
     qtbot: QtBot, solved: MainWindow, feed: FakeFeed
 ) -> None:
     asks = Execution(env_id="theirs:Game-v0", restart_hook="theirs:start")
-    solved.offer.go_on.click()
+    solved.end.go_on.click()
     refused = {"code": ErrorCode.NOT_AGREED, "message": "It wants to run theirs.", "remedy": "Agree to it."}
     feed.sent_of("run.resume")[0].call.refuse(ApiError(**refused, asks=asks))
     dialog = solved.findChild(AgreeDialog)
@@ -576,7 +583,7 @@ def test_one_click_starts_the_first_run_of_the_preset(qtbot: QtBot, make: Make, 
     preset = {"name": "cartpole_ppo", "title": "CartPole", "values": values}
     feed.answers["config.presets"] = {"presets": [preset]}
     window = make()
-    qtbot.waitUntil(lambda: bool(feed.sent_of("config.presets")[0].call.over))
+    qtbot.waitUntil(lambda: feed.library.presets.known)
     welcome: Any = window.pages.page
     welcome.try_it.click()
     sent = feed.sent_of("run.start")[0]
@@ -705,7 +712,7 @@ def test_settings_take_effect_at_once_and_last_as_does_the_size(
     dialog.font_size.setCurrentIndex(dialog.font_size.findData(150))
     dialog.closing.setCurrentIndex(dialog.closing.findData(AtClosing.KEEP))
     assert both_themes.colours.dark
-    assert not dialog.trouble.isVisible()
+    assert not dialog.wrong.isVisible()
     assert qapp.font().pointSizeF() == pytest.approx(1.5 * size)
     dialog.close()
     kept = Preferences(folders)
@@ -729,10 +736,10 @@ def test_a_damaged_preferences_file_does_not_matter(folders: Folders) -> None:
 def test_settings_that_can_not_be_kept_are_told(qtbot: QtBot, both_themes: Theme, folders: Folders) -> None:
     folders.config.write_text("")
     dialog = shown(qtbot, SettingsDialog(Preferences(folders), both_themes))
-    assert not dialog.trouble.isVisible()
+    assert not dialog.wrong.isVisible()
     dialog.closing.setCurrentIndex(1)
-    assert f"{folders.config / 'window.ini'} can't be written" in dialog.trouble.text()
-    assert dialog.trouble.isVisible()
+    assert f"{folders.config / 'window.ini'} can't be written" in dialog.wrong.text()
+    assert dialog.wrong.isVisible()
 
 
 def test_the_menu_asks_leads_to_pages_and_invites(qtbot: QtBot, make: Make, feed: FakeFeed) -> None:
@@ -926,7 +933,7 @@ def test_what_was_typed_to_mend_a_mistake_is_never_dropped_unasked(
 def test_a_wrong_text_is_not_just_dropped(qtbot: QtBot, told_of_it: MainWindow, folders: Folders) -> None:
     dialog, before = part_of(told_of_it, MendConfigDialog), folders.overrides.read_text()
     dialog.text.setPlainText("seed: none of them\n")
-    for words, stays in (("Mend it", True), ("Discard", False)):
+    for words, stays in (("Fix it", True), ("Discard", False)):
         qtbot.keyClick(dialog, Qt.Key.Key_Escape)
         answer(dialog, words)
         assert dialog.isVisible() is stays

@@ -14,6 +14,7 @@ from PySide6.QtGui import QImage
 from PySide6.QtWidgets import QFileDialog
 from pytestqt.qtbot import QtBot
 
+from soulsgui.gui.watching import recording
 from soulsgui.gui.watching.pane import WatchPane
 from soulsgui.gui.watching.picture import decoded
 from soulsgui.gui.watching.player import Player
@@ -76,7 +77,7 @@ def see(fake: FakeFeed, steps: range, episode: int = 0, name: str = "j1", **seen
 
 
 def facts(pane: WatchPane) -> list[str]:
-    return [value.text() for value in pane.facts.values()]
+    return [pane.episode.currentText(), *(value.text() for value in pane.facts.values())]
 
 
 def test_the_best_model_is_asked_for_and_what_is_seen_is_told(
@@ -94,6 +95,7 @@ def test_the_best_model_is_asked_for_and_what_is_seen_is_told(
     assert pane.picture.image.size().toTuple() == (8, 6)
     see(fake, range(8, 9), 2, ended=True)
     qtbot.waitUntil(lambda: facts(pane)[2] == "8 (ended)")
+    assert facts(pane)[0] == "3 of 10: 8.00"
     assert pane.bars.words.startswith("Taken: 1")  # what it said last
     see(fake, range(1), name="of another window")
     assert len(pane.recording) == 2
@@ -171,6 +173,39 @@ def test_at_its_end_it_tells_the_returns_and_plays_again_what_has_come(
     assert facts(pane)[:2] == ["2 of 10", "41"]
 
 
+def choose_episode(pane: WatchPane, number: int) -> None:
+    pane.episode.setCurrentIndex(number)
+    pane.episode.activated.emit(number)
+
+
+def test_an_episode_is_seen_again_or_played_anew_where_its_pictures_are_not_kept(
+    qtbot: QtBot, fake: FakeFeed, open_player: Callable[..., Player], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recording, "_BETWEEN_EPISODES_S", 0.01)
+    player = open_player()
+    (pane,) = player.panes
+    pane.recording = recording.Recording(most_pictures=7)
+    player.speed.setCurrentText("8 ×")
+    player.speed.activated.emit(player.speed.currentIndex())
+    for episode in range(3):
+        see(fake, range(2), episode)
+        see(fake, range(2, 3), episode, ended=True)
+    qtbot.waitUntil(lambda: facts(pane)[:3] == ["3 of 10: 2.00", "2", "2 (ended)"])
+    player.play.click()
+    choose_episode(pane, 1)
+    assert facts(pane)[1:3] == ["1", "0"]
+    assert len(fake.sent_of(EVALUATE)) == 1
+    choose_episode(pane, 0)  # its beginning is gone
+    assert fake.sent_of(EVALUATE)[1].params | {"seed": 0, "episodes": 10} == fake.sent_of(EVALUATE)[1].params
+    choose_episode(pane, 6)
+    qtbot.waitUntil(lambda: "j3" in fake.watched)
+    sent = fake.sent_of(EVALUATE)[2].params
+    assert (sent["seed"], sent["episodes"]) == (6, 4)
+    see(fake, range(1), 1, "j3")
+    assert facts(pane)[:3] == ["8 of 10", "7", "0"]
+    assert pane.episode.itemText(2) == "3 of 10: 2.00"  # what is known of the others stays
+
+
 def test_closing_cancels_also_what_the_server_has_not_answered_yet(
     qtbot: QtBot, fake: FakeFeed, open_player: Callable[..., Player]
 ) -> None:
@@ -231,7 +266,7 @@ def test_while_the_connection_is_away_what_came_can_be_looked_at(
     (pane,) = player.panes
     see(fake, range(3))
     fake.connect_as(LOST)
-    assert "can still be looked at" in pane.words.text()
+    assert "can still be viewed" in pane.words.text()
     assert (pane.save.isEnabled(), player.play.isEnabled()) == (False, True)
     fake.connect_as(LIVE)
     assert pane.words.text() == ""
@@ -239,7 +274,7 @@ def test_while_the_connection_is_away_what_came_can_be_looked_at(
     assert pane.words.text() == "goes on"
     fake.jobs = {}
     fake.jobs_listed.emit()
-    assert "started anew" in pane.words.text()
+    assert "restarted before" in pane.words.text()
 
 
 def test_the_episode_that_is_shown_is_filmed_and_fetched(

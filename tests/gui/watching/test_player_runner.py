@@ -63,6 +63,11 @@ def test_a_checkpoint_is_watched_waits_and_is_filmed(
     # Meanwhile the evaluation waited, but for what was on its way.
     assert (pane.recording.place, pane.over) == (rests, False)
     assert len(pane.recording) <= came + 5
+    # An episode that has not been played yet is played from its own seed.
+    pane.episode.activated.emit(7)
+    qtbot.waitUntil(lambda: pane.recording.shown is not None)
+    assert (pane.episode.currentText(), pane.facts["Seed"].text()) == ("8 of 10", "7")
+    qtbot.waitUntil(lambda: len(feed.watched) == 1)
     (watched,) = feed.watched
     player.close()
     qtbot.waitUntil(lambda: server.api.job(watched).state == "cancelled")

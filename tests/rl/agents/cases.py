@@ -9,7 +9,7 @@ import numpy as np
 from soulsgui.environments.actions import BoxActionSpec, action_from_space
 from soulsgui.environments.box import BoxSpec
 from soulsgui.environments.spaces import SpacesSpec
-from soulsgui.experience.segments import Segments, flags_of
+from soulsgui.experience.segments import TERMINATED, Segments
 from soulsgui.policies.exploration import Moment
 from soulsgui.rl.agents.crossq import CrossQAgent
 from soulsgui.rl.agents.dqn import DQNAgent, R2D2Agent
@@ -124,7 +124,7 @@ def round_of(agent: PPOAgent, number: int) -> Segments:
     first = np.where(ended, 0, number * batch.length)
     episode = np.where(ended, number, 0)
     where = {"source": np.arange(segments), "episode": episode, "first_step": first}
-    return replace(batch, flags=flags_of(ended, np.zeros(segments)), reward=batch.reward + 5, **where)
+    return replace(batch, flags=(ended * TERMINATED).astype(np.uint8), reward=batch.reward + 5, **where)
 
 
 def aged_batch(agent: VTraceAgent, older: float = 0.7) -> Segments:

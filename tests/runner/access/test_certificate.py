@@ -51,7 +51,7 @@ def test_a_damaged_one_is_not_replaced_in_silence(tmp_path: Path, text: str | No
         made.path.write_text(text)
     with pytest.raises(ServiceError, match="can't be used") as caught:
         ensure_certificate(tmp_path)
-    assert "issued anew" in caught.value.remedy
+    assert "issued again" in caught.value.remedy
 
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="a server runs on Linux and macOS")

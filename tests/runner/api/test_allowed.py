@@ -13,10 +13,10 @@ from soulsgui.runner.refusal import Refused
 from soulsgui.wire.control import Snapshot, StatusChange
 from tests.runner.running import call, until
 
-NO_RUN = "No run goes on."
+NO_RUN = "No run is active."
 ENDING = "The run is being ended."
 GOES_ON = "The run {run} goes on."
-NEEDED = "Nothing can go on without Redis."
+NEEDED = "Nothing works without Redis."
 NOT_PAUSED = "Run {run} was not paused: it is running."
 ONLINE = "client-1 is online: it would come back at once."
 NOT_CUT_OFF = "{client} is {state}: only a client that was cut off can be released."

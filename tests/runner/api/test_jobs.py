@@ -177,7 +177,7 @@ async def test_what_has_not_begun_is_cancelled_what_is_waited_for_is_not(jobs: J
         await asyncio.Event().wait()
 
     begun = [jobs.start("runs.export", work) for _ in range(jobs_module._MOST_RUNNING)]
-    with pytest.raises(Refused, match="jobs go on already"):
+    with pytest.raises(Refused, match="jobs are running already"):
         jobs.start("runs.export", work)
     assert (await jobs.cancel(begun[0].id)).state == "cancelled"
     gate = asyncio.Event()

@@ -138,7 +138,7 @@ async def test_a_file_that_the_disk_has_no_room_for_leaves_nothing(
 
 async def test_commands_that_change_something_stand_in_the_audit_log(api: Api) -> None:
     await api.post("service.local_clients", json={"count": 3}, headers={"User-Agent": "SoulsGUI window"})
-    api.fake.error = Refused(ErrorCode.NOT_NOW, "No run goes on.")
+    api.fake.error = Refused(ErrorCode.NOT_NOW, "No run is active.")
     await api.post("run.stop", headers={"User-Agent": "curl/8"})
     await api.post("config.check")
     await api.post("service.local_clients", json={"count": "many"})
@@ -146,7 +146,7 @@ async def test_commands_that_change_something_stand_in_the_audit_log(api: Api) -
     assert (first.command, first.params, first.origin) == (
         "service.local_clients", "count=3", "SoulsGUI window",
     )  # fmt: skip
-    assert (first.outcome, second.outcome, second.error) == ("done", "not_now", "No run goes on.")
+    assert (first.outcome, second.outcome, second.error) == ("done", "not_now", "No run is active.")
     assert second.origin == "curl/8"
     assert first.peer.startswith("127.0.0.1:")
     assert first.program.endswith(f"({os.getpid()})")

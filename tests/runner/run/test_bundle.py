@@ -32,7 +32,9 @@ def told(_doing: str, _part: float) -> None:
 def run(tmp_path: Path) -> RunFolder:
     library = Library(tmp_path / "here")
     made = library.create("one", 1_000_000.0)
-    record = RunRecord(id=made.run_id, name="<script>", note="a & b", created=1.0, state="running")
+    record = RunRecord(
+        id=made.run_id, name="<script>", note="a & b", created=1.0, state="running", experiment="E", sweep="S"
+    )
     library.write_record(made, record)
     library.write_settings(made, Settings(seed=77))
     save(made.checkpoint, made, "current", 100)
@@ -60,6 +62,8 @@ def test_a_run_opens_elsewhere(run: RunFolder, file: Path, tmp_path: Path) -> No
     records = [there.record(found) for found in (first, second)]
     assert [record.name for record in records] == ["<script>", "again"]
     assert {record.state for record in records} == {"stopped"}
+    # The second stands beside its original, and would count twice.
+    assert [(record.experiment, record.sweep) for record in records] == [("E", "S"), ("", "")]
     assert [record.number for record in records] == [0, 0]  # `latest` means a run of there
     assert there.settings(first).seed == 77
     saved = {info.id: info.valid for info in there.checkpoints.list(first)}

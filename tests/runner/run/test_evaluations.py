@@ -88,7 +88,7 @@ async def test_weights_that_are_trained_are_written_aside_until_they_were_played
     assert job.answers == [{"pace": None}] * 2
     await asked(runner, model_id=4)
     await call(runner, "run.stop")
-    with pytest.raises(Refused, match="Nobody trains"):
+    with pytest.raises(Refused, match="is not being trained"):
         await asked(runner, model_id=4)
 
 

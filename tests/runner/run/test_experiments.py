@@ -69,15 +69,6 @@ def test_statistics_are_of_the_runs_that_are_over_and_have_a_score(library: Libr
             find([second, first], name)
 
 
-def test_a_copy_that_was_imported_counts_once(library: Library) -> None:
-    original = library.folders()[-2]
-    copy = library.create("copy", 0.0)
-    told = library.record(original).model_copy(update={"number": library.next_number()})
-    library.write_record(copy, told)
-    first, *_ = experiments(library.summaries(None), [])
-    assert (first.id, first.scored, original.run_id in [run.id for run in first.runs]) == (A, 4, True)
-
-
 def test_only_what_can_be_compared_is(library: Library) -> None:
     put(library, "C_lander", [1.0], env_id="LunarLander-v3")
     put(library, "D_none", [None])

@@ -139,9 +139,9 @@ def test_ended_run_says_why(reached: Reached, state: RunState) -> None:
 def test_a_new_attempt_says_what_is_lost() -> None:
     lost = "10,240 steps after the last checkpoint are lost"
     for begins_at, words in (
-        (24_576, f"The trainer goes on at 24,576 steps (attempt 2): {lost}"),
-        (34_816, "The trainer goes on at 34,816 steps (attempt 2): nothing is lost"),
-        (0, "The trainer begins anew (attempt 2): 34,816 steps are lost, none was saved"),
+        (24_576, f"The trainer continues at 24,576 steps (attempt 2): {lost}"),
+        (34_816, "The trainer continues at 34,816 steps (attempt 2): nothing is lost"),
+        (0, "The trainer begins again (attempt 2): 34,816 steps are lost, none was saved"),
     ):
         place = dict.fromkeys(("update", "episodes", "model_id", "time"), 1)
         row = AttemptRow(run_id="r", attempt=2, env_steps=begins_at, **place)
@@ -189,7 +189,7 @@ def test_an_attempt_that_begins_from_an_older_checkpoint_is_told_as_an_error(
     news.take_attempt(AttemptRow(run_id="r", attempt=2, **place, passed_over=why), None)
     (event,) = events
     assert event.level == "error"
-    assert event.what == f"The run goes on from another checkpoint, of update 1: {why}"
+    assert event.what == f"The run continues from another checkpoint, of update 1: {why}"
 
 
 def test_what_rows_suggest_to_change_is_told_once(news: RunNews, events: list[Event]) -> None:
@@ -231,7 +231,7 @@ def test_that_a_run_is_not_saved_is_told_once_and_its_end_too(news: RunNews, eve
     for unsaved in ("", full, full, still, "", no_right):
         news.look(node(unsaved=unsaved, phase="paused" if unsaved in (full, still) else "collecting"))
     assert [(event.level, event.what, event.remedy) for event in events] == [
-        ("error", f"The run is {full}", "Free some space; training goes on by itself."),
+        ("error", f"The run is {full}", "Free some space; training continues by itself."),
         ("info", "The run is saved again", ""),
-        ("error", f"The run is {no_right}", "Mend the cause; it is tried again by itself."),
+        ("error", f"The run is {no_right}", "Fix the cause; it is tried again by itself."),
     ]

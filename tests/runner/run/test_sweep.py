@@ -136,7 +136,7 @@ async def test_a_sweep_is_refused_before_anything_begins(runner: Runner) -> None
     ):
         with pytest.raises(error, match=said):
             await call(runner, "sweep.start", **params)
-    with pytest.raises(Refused, match="No sweep goes on"):
+    with pytest.raises(Refused, match="No sweep is running"):
         await call(runner, "sweep.stop")
     with pytest.raises(Refused, match="There is no sweep 'latest'"):
         await call(runner, "sweep.status")
@@ -152,7 +152,7 @@ async def test_a_sweep_that_could_not_be_noted_ended_or_read_holds_up_no_other(
         patch.setattr(sweep, "atomic_write", full)
         with pytest.raises(OSError, match="full"):
             await call(runner, "sweep.start", space=SPACE, overrides=SHORT)
-    with pytest.raises(Refused, match="No sweep goes on"):
+    with pytest.raises(Refused, match="No sweep is running"):
         await call(runner, "sweep.stop")
     active, path = runner.folders.server / "active_sweep.json", runner.folders.data / "sweeps.sqlite3"
     study = study_of(path)
@@ -240,7 +240,7 @@ def test_no_score_is_less_than_zero_but_one_below_it(tmp_path: Path) -> None:
 async def test_a_sweep_makes_its_trials_one_after_another_and_gives_up_what_diverges(runner: Runner) -> None:
     begun = await call(runner, "sweep.start", name="lr", space=SPACE, trials=3, overrides=SHORT)
     assert (begun["state"], begun["trials"]) == ("running", [])
-    with pytest.raises(Refused, match="A sweep goes on"):
+    with pytest.raises(Refused, match="A sweep is running"):
         await call(runner, "sweep.start", space=SPACE, overrides=SHORT)
 
     def scored() -> bool:

@@ -271,7 +271,7 @@ def test_an_unchosen_port_moves_unless_invitations_name_it(folders: Folders, set
         named = rf"Port {port} .which invitations name. is taken"
         with pytest.raises(ServiceError, match=named) as caught:
             ensure_server(folders, settings, users)
-        assert "issued anew" in caught.value.remedy
+        assert "issued again" in caught.value.remedy
         moved = ensure_server(folders, settings).address.port
         assert moved != port
         assert ensure_server(folders, settings).address.port == moved

@@ -233,7 +233,7 @@ async def test_one_that_everything_needs_is_tried_again_after_it_was_given_up(su
     assert supervisor.first.state in ("failed", "starting")
     told = supervisor.events.of("error")
     assert len(told) == 1, "that it is given up is told once"
-    assert supervisor.events.told[-1][3].endswith("mend the cause, and it is tried again every 0.2 s.")
+    assert supervisor.events.told[-1][3].endswith("fix the cause, and it is tried again every 0.2 s.")
     mended.touch()
     await until(lambda: supervisor.first.state == "running")
     assert supervisor.events.told[-1][1] == "worker runs again"

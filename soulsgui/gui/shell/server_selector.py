@@ -5,14 +5,13 @@ from PySide6.QtGui import QActionGroup
 from PySide6.QtWidgets import QFormLayout, QLineEdit, QMenu, QPushButton, QToolButton, QWidget
 
 from soulsgui.errors import UsageError
-from soulsgui.gui.icons import dress, make_primary
+from soulsgui.gui.icons import dress
 from soulsgui.gui.models.connection import RemoteServer
 from soulsgui.gui.preferences import Preferences
 from soulsgui.gui.text import plain, tip
-from soulsgui.gui.widgets.boxes import column, row
 from soulsgui.gui.widgets.command_button import give_menu
 from soulsgui.gui.widgets.dialog import FittingDialog
-from soulsgui.gui.widgets.labels import Remark, muted, set_tip, wrapped
+from soulsgui.gui.widgets.labels import muted, set_tip, wrapped
 
 THIS_COMPUTER = "This computer"
 _CHARACTERS = 66
@@ -97,10 +96,7 @@ class AddServerDialog(FittingDialog):
     added = Signal(object)
 
     def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self.setObjectName("addServerDialog")
-        self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        self.setWindowTitle("Connect to my server")
+        super().__init__("addServerDialog", "Connect to my server", parent)
         self.host = QLineEdit(self)
         self.host.setPlaceholderText("name, user@name, or ssh://user@name:port")
         self.command = QLineEdit(RemoteServer.command, self)
@@ -115,16 +111,10 @@ class AddServerDialog(FittingDialog):
                 self,
             )
         )
-        self.wrong = Remark(self)
         self.connect_it = QPushButton("&Connect", self)
-        make_primary(self.connect_it)
-        self.connect_it.setDefault(True)
         self.connect_it.clicked.connect(self._connect)
-        cancel = QPushButton("C&ancel", self)
-        cancel.setAutoDefault(False)
-        cancel.clicked.connect(self.reject)
-        column(form, about, self.wrong, row(None, self.connect_it, cancel), on=self, gap_px=12)
-        self.setMinimumWidth(self.fontMetrics().averageCharWidth() * _CHARACTERS)
+        foot = self.foot(main=[self.connect_it], leave="C&ancel")
+        self.arrange(form, about, foot=foot, characters=_CHARACTERS)
 
     def _connect(self) -> None:
         try:

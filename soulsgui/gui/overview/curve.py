@@ -4,23 +4,31 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import QSettings, QSignalBlocker, Signal
-from PySide6.QtWidgets import QComboBox, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QComboBox, QWidget
 
 from soulsgui.gui.feed import Call, Feed, Fetch
-from soulsgui.gui.overview.figures import goal_words
+from soulsgui.gui.models.rules import goal_words
 from soulsgui.gui.overview.pace import seconds_to
-from soulsgui.gui.plotting.controls import MEAN_RETURN, CurveControls, metric_order, metric_title
+from soulsgui.gui.plotting.controls import (
+    MEAN_RETURN,
+    USUAL_SMOOTHING,
+    CurveControls,
+    metric_order,
+    metric_title,
+)
 from soulsgui.gui.plotting.marks import RunMarks
-from soulsgui.gui.plotting.rows import RETURN
+from soulsgui.gui.plotting.rows import RETURN, Axis
 from soulsgui.gui.plotting.view import CurvesView
-from soulsgui.gui.shell.pages import OVERVIEW
 from soulsgui.gui.states import run_is_active
+from soulsgui.gui.theme import GAP_S
+from soulsgui.gui.widgets.boxes import NO_MARGINS, column
 from soulsgui.gui.widgets.fitting_button import FittingButton
 from soulsgui.gui.widgets.inputs import leave_wheel_to_page
 from soulsgui.wire.control import CheckpointInfo, RunStatus
 from soulsgui.wire.messages.metrics import (
     EVALUATION_PREFIX,
     EVALUATION_RETURN,
+    CheckpointRow,
     Row,
 )
 
@@ -35,7 +43,7 @@ def goal_metrics(run: RunStatus) -> tuple[str, ...]:
     return (EVALUATION_RETURN,) if run.goal_judged_by == "evaluation" else (RETURN, MEAN_RETURN)
 
 
-class PlotControls(CurveControls):
+class MetricControls(CurveControls):
     """What is drawn, and how.
 
     Signals:
@@ -45,9 +53,17 @@ class PlotControls(CurveControls):
     metric_chosen = Signal(str)
 
     def __init__(self, settings: QSettings, parent: QWidget | None = None) -> None:
-        super().__init__(settings, OVERVIEW, parent)
+        super().__init__(parent)
         self._kept = settings
         self._chosen = str(settings.value("overview/metric") or "")
+        axis, smoothing = str(settings.value("overview/x")), str(settings.value("overview/smoothing"))
+        self.show_choice(
+            # Over environment steps, as papers show curves, before the first choice.
+            Axis(axis) if axis in list(Axis) else Axis.ENV_STEP,
+            int(smoothing) if smoothing.isdecimal() else USUAL_SMOOTHING,
+        )
+        self.axis_chosen.connect(lambda chosen: settings.setValue("overview/x", chosen.value))
+        self.smoothing.valueChanged.connect(lambda at: settings.setValue("overview/smoothing", str(at)))
         self._opening = RETURN
         self.metric_box = QComboBox(self)
         self.metric_box.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToContents)
@@ -90,7 +106,7 @@ class PlotControls(CurveControls):
         self.metric_chosen.emit(metric)
 
 
-class PlotSection(QWidget):
+class CurveSection(QWidget):
     """The curve of one metric of the run, live.
 
     Signals:
@@ -105,20 +121,17 @@ class PlotSection(QWidget):
         super().__init__(parent)
         self._feed = feed
         self._run = RunStatus()
-        self.controls = PlotControls(settings, self)
+        self.controls = MetricControls(settings, self)
         self.view = CurvesView(feed, self, x_title=False)
         self.host = self.view.host
         self.marks = RunMarks()
+        self.checkpoints: list[CheckpointInfo] = []
         self.curve, self.beside = self.view.add_curve(), self.view.add_curve()
         self._named: list[str] = []
         self.view.show_along(self.controls.chosen_axis)
         self.view.smooth_with(self.controls.weight)
         self._checkpoints = Fetch(self, self._ask_checkpoints)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(6)
-        column.addWidget(self.controls)
-        column.addWidget(self.view, 1)
+        column(self.controls, (self.view, 1), on=self, margins=NO_MARGINS, gap_px=GAP_S)
         self._connect()
 
     def _connect(self) -> None:
@@ -141,7 +154,7 @@ class PlotSection(QWidget):
         # What judges a run is what its curves open with.
         self.controls.open_with(EVALUATION_RETURN if run.goal_judged_by == "evaluation" else RETURN)
         if run.id != old.id:
-            self.marks = RunMarks()
+            self.marks, self.checkpoints = RunMarks(), []
         self._follow()
         if run.id != old.id:
             self._list_checkpoints()
@@ -184,6 +197,8 @@ class PlotSection(QWidget):
     def _take_rows(self, rows: list[Row]) -> None:
         if self.marks.take_rows(rows, self._run.id):
             self._show_marks()
+        if any(isinstance(row, CheckpointRow) and row.run_id == self._run.id for row in rows):
+            self._checkpoints.request()
 
     def _loaded(self) -> None:
         for curve in self.view.curves:
@@ -207,7 +222,8 @@ class PlotSection(QWidget):
         return self._feed.call("checkpoint.list", {"run": self._run.id})
 
     def _take_checkpoints(self, result: dict[str, Any]) -> None:
-        self.marks.take_list(CheckpointInfo.model_validate(info) for info in result["checkpoints"])
+        self.checkpoints = [CheckpointInfo.model_validate(info) for info in result["checkpoints"]]
+        self.marks.take_list(self.checkpoints)
         self._show_marks()
 
     def _plot_ready(self, plot: "Plot") -> None:

@@ -22,8 +22,8 @@ from soulsgui.errors import ServerUnreachableError
 from soulsgui.gui.feed import Feed
 from soulsgui.gui.loop import Tasks
 from soulsgui.gui.models.connection import Connection, ConnectionState
-from soulsgui.gui.shell import connection as connecting
-from soulsgui.gui.shell.connection import Connector, SleepWatch
+from soulsgui.gui.shell import connector as connecting
+from soulsgui.gui.shell.connector import Connector, SleepWatch
 from soulsgui.gui.shell.runner_link import RunnerLink, RunnerPlace, StartedRunner, read_control
 from soulsgui.system import free_port, process_identity
 from soulsgui.wire.access import Address

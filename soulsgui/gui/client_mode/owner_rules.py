@@ -10,6 +10,7 @@ from PySide6.QtWidgets import QCheckBox, QComboBox, QFrame, QGridLayout, QTimeEd
 from soulsgui.gui import text
 from soulsgui.gui.feed import Call, Feed, Fetch
 from soulsgui.gui.models.connection import why_not
+from soulsgui.gui.theme import GAP_L, GAP_S, GAP_XS
 from soulsgui.gui.widgets.boxes import flow, row
 from soulsgui.gui.widgets.inputs import give_room, leave_wheel_to_page
 from soulsgui.gui.widgets.labels import ElidedLabel, Label, muted, set_tip
@@ -44,7 +45,7 @@ class RulesRow(QFrame):
 
     def _build(self) -> None:
         minutes = round(IDLE_AFTER_S / 60)
-        self.idle = QCheckBox("&Nobody is at it", self)
+        self.idle = QCheckBox("&Nobody uses this computer", self)
         self._idle_tip = (
             "It waits from the first key or mouse movement on, and plays again when there was none for "
             f"{minutes} minutes. Games that are played by sending keys look like somebody, too."
@@ -63,28 +64,28 @@ class RulesRow(QFrame):
             self.share.addItem(words, share)
         # In a narrow window its words are cut rather than the page.
         self.share.setMinimumWidth(self.fontMetrics().averageCharWidth() * _SHARE_CHARACTERS)
-        self.share.setToolTip("To take more than before, the client is started anew")
+        self.share.setToolTip("To take more than before, the client is restarted")
         self.share.currentIndexChanged.connect(self._changed)
         of_cpu = muted(Label("Tak&es the processor", self))
         of_cpu.setBuddy(self.share)
         self.why_idle, self.why_full_screen = muted(ElidedLabel("", self)), muted(ElidedLabel("", self))
         self.anywhere = QCheckBox("wherever &you may, not in its own folder alone", self)
         self._anywhere_tip = (
-            "For games that save elsewhere, or run under Steam or Wine. The client is started anew."
+            "For games that save elsewhere, or run under Steam or Wine. The client is restarted."
         )
         self.shows = QCheckBox("a small picture of it to the server's &owner", self)
         shows = muted(Label("Shows its game", self))
         may_write = muted(Label("May write files", self))
         title = muted(Label("Plays only while", self))
         self._and = Label("and", self)
-        hours = flow(self.hours, self.begin, self._and, self.end, gap_px=6)
+        hours = flow(self.hours, self.begin, self._and, self.end, gap_px=GAP_S)
         grid = QGridLayout(self)
-        grid.setContentsMargins(16, 8, 16, 8)
-        grid.setHorizontalSpacing(16)
-        grid.setVerticalSpacing(4)
+        grid.setContentsMargins(GAP_L, GAP_S, GAP_L, GAP_S)
+        grid.setHorizontalSpacing(GAP_L)
+        grid.setVerticalSpacing(GAP_XS)
         grid.addWidget(title, 0, 0)
-        grid.addLayout(row(self.idle, (self.why_idle, 1), gap_px=16), 0, 1, 1, 2)
-        grid.addLayout(row(self.full_screen, (self.why_full_screen, 1), gap_px=16), 1, 1, 1, 2)
+        grid.addLayout(row(self.idle, (self.why_idle, 1), gap_px=GAP_L), 0, 1, 1, 2)
+        grid.addLayout(row(self.full_screen, (self.why_full_screen, 1), gap_px=GAP_L), 1, 1, 1, 2)
         grid.addLayout(hours, 2, 1, 1, 2)
         grid.addWidget(of_cpu, 3, 0)
         grid.addWidget(self.share, 3, 1)
@@ -144,7 +145,7 @@ class RulesRow(QFrame):
             (self.full_screen, no_full_screen, self._full_screen_tip),
             (self.hours, offline, "By this computer's clock; also over midnight"),
             (self.anywhere, no_anywhere, self._anywhere_tip),
-            (self.shows, offline, "For games that render as pictures. The client is started anew."),
+            (self.shows, offline, "For games that render as pictures. The client is restarted."),
         ):
             # What is on can always be switched off.
             box.setEnabled(not offline and (not why or box.isChecked()))

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from functools import partial
 
-from PySide6.QtCore import QSettings, QSignalBlocker, Signal
+from PySide6.QtCore import QSignalBlocker, Signal
 from PySide6.QtWidgets import QCheckBox, QComboBox, QMenu, QWidget
 
 from soulsgui.gui import text
@@ -12,7 +12,6 @@ from soulsgui.gui.plotting.controls import CurveControls
 from soulsgui.gui.plotting.marks import MARK_KINDS
 from soulsgui.gui.plotting.rows import Axis
 from soulsgui.gui.plotting.scale import ScaleKind
-from soulsgui.gui.shell.pages import PLOTS
 from soulsgui.gui.widgets.command_button import give_menu
 from soulsgui.gui.widgets.fitting_button import FittingButton
 from soulsgui.gui.widgets.inputs import leave_wheel_to_page
@@ -30,7 +29,7 @@ _EXPORTS = {
 }
 
 
-class PlotsControls(CurveControls):
+class ViewOptions(CurveControls):
     """How the plots are drawn.
 
     Signals:
@@ -49,8 +48,8 @@ class PlotsControls(CurveControls):
     layout_wanted = Signal(str)
     remove_wanted = Signal(str)
 
-    def __init__(self, settings: QSettings, parent: QWidget | None = None) -> None:
-        super().__init__(settings, PLOTS, parent)
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
         self.scale_box = QComboBox(self)
         self.scale_box.setAccessibleName("Scale of y")
         self.scale_box.setToolTip("Symlog is a logarithm on both sides of 0, and linear close to it")
@@ -64,7 +63,7 @@ class PlotsControls(CurveControls):
         self.cursors = FittingButton("Measure", "compare", self)
         self.cursors.setCheckable(True)
         self.cursors.explain(
-            "Two lines, A and B, to be dragged: what lies between them stands above each plot"
+            "Two lines, A and B, to be dragged: what lies between them is shown above each plot"
         )
         self.export = self._menu_button("Export", "export")
         self.layouts = self._menu_button("Layouts", "save")
@@ -79,7 +78,7 @@ class PlotsControls(CurveControls):
             action.toggled.connect(self._marks_chosen)
         for name, words in _EXPORTS.items():
             self.export.menu().addAction(words).triggered.connect(partial(self.export_wanted.emit, name))
-        self.axis_box.activated.connect(lambda: self.changed.emit({"last": 0.0}))
+        self.axis_chosen.connect(lambda axis: self.changed.emit({"axis": axis, "last": 0.0}))
         # Qt keeps the word alone, as it would of a signal that is a dictionary.
         self.scale_box.activated.connect(
             lambda: self.changed.emit({"scale": ScaleKind(self.scale_box.currentData())})
@@ -95,6 +94,7 @@ class PlotsControls(CurveControls):
 
     def show_layout(self, layout: PlotLayout, saved: Iterable[str]) -> None:
         """Show what is chosen, and offer what was saved."""
+        self.show_choice(layout.axis, layout.smoothing)
         with QSignalBlocker(self.each_client):
             self.each_client.setChecked(layout.each_client)
         self.scale_box.setCurrentIndex(self.scale_box.findData(layout.scale))
@@ -102,7 +102,7 @@ class PlotsControls(CurveControls):
             with QSignalBlocker(action):
                 action.setChecked(kind in layout.marks)
         self.last_box.clear()
-        for width, words in _parts_of(self.chosen_axis).items():
+        for width, words in _parts_of(layout.axis).items():
             self.last_box.addItem(words, width)
         self.last_box.setCurrentIndex(max(self.last_box.findData(layout.last), 0))
         menu = self.layouts.menu()

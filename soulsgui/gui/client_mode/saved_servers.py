@@ -16,13 +16,14 @@ from soulsgui.gui.client_mode.state import server_words, trial_words
 from soulsgui.gui.feed import Call, Feed, Fetch
 from soulsgui.gui.models.connection import why_not
 from soulsgui.gui.models.rules import Question
+from soulsgui.gui.theme import GAP_S
 from soulsgui.gui.widgets.ask import AskingButton
 from soulsgui.gui.widgets.boxes import flow
 from soulsgui.gui.widgets.command_button import CommandButton, Words
-from soulsgui.gui.widgets.dialog import FittingFileDialog, FormDialog
+from soulsgui.gui.widgets.dialog import FormDialog, ask_for_file
 from soulsgui.gui.widgets.fitting_button import FittingButton
 from soulsgui.gui.widgets.inputs import leave_wheel_to_page
-from soulsgui.gui.widgets.labels import ElidedLabel, Label, StateLabel, keep_place, muted
+from soulsgui.gui.widgets.labels import ElidedLabel, Label, StateLabel, keep_place, muted, wrapped
 from soulsgui.wire.control import (
     AddressChange,
     ApiError,
@@ -56,7 +57,6 @@ class ChangeAddressDialog(FormDialog):
         self.use = self.make_main(words, lambda: self._send(confirmed=False))
         again = Words("Use it &all the same", "Writing …", "Taken")
         self.insist = CommandButton(again, "state-warning", lambda: self._send(confirmed=True), self)
-        self.insist.setAutoDefault(False)
         self.insist.problem.connect(self.show_problem)
         self.insist.hide()
         for button in (self.use, self.insist):
@@ -64,7 +64,8 @@ class ChangeAddressDialog(FormDialog):
         form = QFormLayout()
         form.addRow("A&ddress", self.place)
         hint = f"Where {server.server_name} is now, as its owner tells you. The invitation stays good."
-        self.arrange(form, self.use, _CHARACTERS, hint, [self.insist])
+        foot = self.foot(self.insist, main=[self.use], leave="&Cancel")
+        self.arrange(form, muted(wrapped(hint, self)), foot=foot, characters=_CHARACTERS)
 
     def _edited(self) -> None:
         # What was said was said of another address.
@@ -90,7 +91,6 @@ class ChangeAddressDialog(FormDialog):
         self.insist.setVisible(not change.final)
 
 
-_GAP_PX = 8
 _TEST_TIMEOUT_S = 80.0
 _PLACE_CHARACTERS = 12
 
@@ -127,7 +127,7 @@ class ServerLine(QWidget):
         self.paste = FittingButton("Paste new in&vitation", "link", self)
         self.paste.explain("The invitation that you copied; whatever it says, you are asked first")
         self.paste.clicked.connect(self.paste_wanted)
-        flow(self._state, self.place, self.change, self.paste, self.test, gap_px=_GAP_PX, on=self)
+        flow(self._state, self.place, self.change, self.paste, self.test, gap_px=GAP_S, on=self)
         keep_place(self)
 
     def show_status(self, status: Status) -> None:
@@ -201,7 +201,7 @@ class ServersRow(QWidget):
         self.paste = FittingButton("Paste &link", "link", self)
         self.paste.explain("The invitation that you copied: a link, or the text of its file")
         self.paste.clicked.connect(self.paste_link)
-        flow(title, self.box, self.open, self.paste, self.forget, gap_px=_GAP_PX, on=self)
+        flow(title, self.box, self.open, self.paste, self.forget, gap_px=GAP_S, on=self)
 
     def refresh(self, *_: object) -> None:
         """Ask for the list again."""
@@ -236,7 +236,7 @@ class ServersRow(QWidget):
         reason = why_not(self._feed.connection)
         if not reason and self.chosen is None:
             reason = "This computer's own server is always in the list."
-        self.forget.allow(not reason, reason or "Throw the invitation of this server away")
+        self.forget.allow(not reason, reason or "Delete the invitation of this server")
 
     def _chosen(self) -> None:
         server_id = str(self.box.currentData())
@@ -266,9 +266,8 @@ class ServersRow(QWidget):
         return self._feed.call("servers.forget", {"server_id": self._saved.chosen}, timeout_s=START_TIMEOUT_S)
 
     def _open_file(self) -> None:
-        dialog = FittingFileDialog("Open an invitation", self.open_path, self)
-        dialog.setNameFilters([f"Invitations (*{SUFFIX})", "All files (*)"])
-        dialog.open()
+        kinds = f"Invitations (*{SUFFIX});;All files (*)"
+        ask_for_file("Open an invitation", kinds, self.open_path, self)
 
     def open_path(self, path: str) -> None:
         """Ask about the invitation in a file."""

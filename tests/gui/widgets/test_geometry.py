@@ -4,8 +4,8 @@ from PySide6.QtCore import QSettings
 from PySide6.QtWidgets import QSplitter, QWidget
 from pytestqt.qtbot import QtBot
 
-from soulsgui.gui.geometry import Memory
 from soulsgui.gui.runs.models import RunsModel
+from soulsgui.gui.widgets.geometry import Memory
 from soulsgui.gui.widgets.table import Table
 
 
