@@ -289,7 +289,7 @@ def _into_library(library: Library, unpacked: RunFolder, run_id: str, name: str)
             continue
         changes = {"id": run.run_id, "dir": str(run.root), "number": 0, "pinned": False}
         if number > 1:
-            # Beside its original it is no further run of the experiment or the sweep: that would count it twice.
+            # Beside its original it would be counted twice in its experiment or sweep.
             changes |= {"experiment": "", "sweep": ""}
         changes |= {"name": name} if name else {}
         atomic_write(unpacked.run, record.model_copy(update=changes).model_dump_json(indent=1).encode())
