@@ -34,23 +34,19 @@ def epsilon_greedy(
     Raises:
         ValueError: ε is no probability.
     """
-    least, most = (epsilon.min(), epsilon.max()) if isinstance(epsilon, np.ndarray) else (epsilon, epsilon)
-    if not (least >= 0.0 and most <= 1.0):
+    if not np.min(epsilon * (1.0 - epsilon)) >= 0.0:
         raise ValueError(f"epsilon must lie between 0 and 1, not at {epsilon}")
-    actions: int | Ints = policy.num_actions
     greedy = policy.greedy(obs, mask)
-    if mask is None:
-        anywhere = rng.integers(actions, size=len(obs)) + policy.first_action
-    else:
-        actions = np.count_nonzero(mask, axis=1)
-        # The n-th valid action is where the n-th one is counted first.
-        drawn = rng.integers(actions)[:, None]
-        anywhere = (np.cumsum(mask, axis=1) > drawn).argmax(axis=1) + policy.first_action
+    actions: int | Ints = policy.num_actions if mask is None else np.count_nonzero(mask, axis=1)
     by_chance = epsilon / actions
-    exploring = rng.random(len(obs)) < epsilon
+    drawn, which = rng.random((2, len(obs)))
+    exploring = drawn < epsilon
     if not np.count_nonzero(exploring):  # mostly: of each step of a few environments this is a good part
         return greedy, np.full(len(obs), np.log(1.0 - epsilon + by_chance), np.float32)
-    chosen = np.where(exploring, anywhere, greedy)
+    index = (which * actions).astype(np.int64)
+    if mask is not None:  # the n-th valid action is where the n-th one is counted first
+        index = (np.cumsum(mask, axis=1) > index[:, None]).argmax(axis=1)
+    chosen = np.where(exploring, index + policy.first_action, greedy)
     # Written as probabilities first: the log of the one that can't occur at ε = 0 is never taken.
     probability = np.where(chosen == greedy, 1.0 - epsilon + by_chance, by_chance)
     return chosen, np.log(probability).astype(np.float32)

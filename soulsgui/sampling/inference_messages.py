@@ -6,9 +6,8 @@ numbered within its unroll; one that is repeated gets the same answer, and makes
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from itertools import accumulate
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,8 +26,7 @@ _REWARDS = np.dtype("<f4")
 _FLAGS = ("terminated", "truncated", "valid", "keep")
 
 
-@dataclass(frozen=True)
-class ActionOutcome:
+class ActionOutcome(NamedTuple):
     """What the actions of the last answer led to: the step's result, and which of its rows `[N]` are kept."""
 
     result: StepResult
@@ -36,12 +34,11 @@ class ActionOutcome:
 
     def of(self, rows: slice) -> Self:
         """Return some of its rows."""
-        parts = (None if part is None else part[rows] for part in self.result)
+        parts = [None if part is None else part[rows] for part in self.result]
         return type(self)(StepResult._make(parts), self.keep[rows])
 
 
-@dataclass(frozen=True)
-class Request:
+class Request(NamedTuple):
     """A request for actions in `N` environments.
 
     Attributes:
@@ -81,8 +78,7 @@ class Request:
         return pack(told)
 
 
-@dataclass(frozen=True)
-class ReceivedRequest:
+class ReceivedRequest(NamedTuple):
     """A request whose numbers were not looked at yet: `RequestReader.checked` does so for a whole batch.
 
     Attributes:
@@ -122,7 +118,7 @@ class RequestReader:
         if not isinstance(took_ms, int | float) or not 0 <= took_ms < float("inf"):
             raise CodecError("a round trip takes time")
         columns = {name: told.get(name, b"") for name in (*self._row_bytes, "final_obs", "final_mask")}
-        if not all(isinstance(column, bytes) for column in columns.values()):
+        if {type(column) for column in columns.values()} != {bytes}:
             raise CodecError("observations and what they led to are sent as bytes")
         count = len(columns["obs"]) // self._row_bytes["obs"]
         if not 1 <= count <= MAX_NUM_ENVS:
@@ -133,7 +129,7 @@ class RequestReader:
         for name, size in self._row_bytes.items():
             if len(columns[name]) != count * size:
                 raise CodecError(f"{name} is of {len(columns[name])} bytes, in place of {count} times {size}")
-        if any(columns[name].translate(None, b"\0\1") for name in ("flags", "mask", "final_mask")):
+        if (columns["flags"] + columns["mask"] + columns["final_mask"]).translate(None, b"\0\1"):
             raise CodecError("truth values other than 0 and 1")
         return ReceivedRequest(unroll, number, float(took_ms), count, has_outcome, columns)
 
@@ -148,18 +144,18 @@ class RequestReader:
         rows = [slice(end - one.num_envs, end) for one, end in zip(received, ends, strict=True)]
         outcome = self._outcome(columns, obs, mask)
         ended = _ended(outcome.result)
-        for one, its in zip(received, rows, strict=True):
-            many = int(np.count_nonzero(ended[its]))
-            for name in ("obs", "mask"):
-                told, size = len(one.columns[f"final_{name}"]), self._row_bytes[name]
-                if told != many * size:
-                    raise CodecError(f"final_{name} is of {told} bytes, in place of {many} times {size}")
-        if columns["final_obs"]:
+        if columns["final_obs"] or columns["final_mask"] or np.count_nonzero(ended):
+            for one, its in zip(received, rows, strict=True):
+                many = int(np.count_nonzero(ended[its]))
+                for name in ("obs", "mask"):
+                    told, size = len(one.columns[f"final_{name}"]), self._row_bytes[name]
+                    if told != many * size:
+                        raise CodecError(f"final_{name} is of {told} bytes, in place of {many} times {size}")
             next_obs, next_mask = obs.copy(), None if mask is None else mask.copy()
             next_obs[ended] = self._observations(columns["final_obs"])
             if next_mask is not None:
                 next_mask[ended] = self._masks(columns["final_mask"])
-            outcome = replace(outcome, result=outcome.result._replace(next_obs=next_obs, next_mask=next_mask))
+            outcome = outcome._replace(result=outcome.result._replace(next_obs=next_obs, next_mask=next_mask))
         return [
             Request(
                 one.unroll,
@@ -213,8 +209,7 @@ def _moderate(numbers: NDArray[Any]) -> bool:
     return bool(np.vdot(numbers, numbers) <= LARGEST or np.abs(numbers).max() <= LARGEST)
 
 
-@dataclass(frozen=True)
-class ActionReply:
+class ActionReply(NamedTuple):
     """The answer to one request.
 
     Attributes:
@@ -235,7 +230,7 @@ class ActionReply:
 
     def pack(self) -> bytes:
         """Return the answer as bytes."""
-        return pack(vars(self))
+        return pack(self._asdict())
 
     @classmethod
     def read(cls, data: bytes) -> Self:

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Mapping
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -99,8 +98,7 @@ class SegmentRecorder:
 
     def cut(self, model_id: int, digest: int) -> Segments | None:
         """Return what was collected since the last cut, or None when there is nothing, and begin anew."""
-        pieces = [piece for env in range(self._num_envs) for piece in self._pieces(env)]
-        segments = self._join(pieces, model_id, digest) if pieces else None
+        segments = self._segments(model_id, digest) if self._kept[: self.length].any() else None
         self._final_obs.clear()
         self._final_mask.clear()
         self.length = 0
@@ -111,58 +109,42 @@ class SegmentRecorder:
         self._episode += self._next_step > 0
         self._next_step[:] = under_way  # no such step begins an episode
 
-    def _pieces(self, env: int) -> list[tuple[int, int, int]]:
-        """Return (env, start, stop) of each contiguous run of kept steps of one environment."""
-        kept = self._kept[: self.length, env]
-        if not kept.any():
-            return []
-        if kept.all():
-            breaks = np.flatnonzero(self._flags[: self.length - 1, env]) + 1
-            edges = [0, *breaks.tolist(), self.length]
-            return [(env, start, stop) for start, stop in pairwise(edges)]
-        found = []
-        start = None
-        for t in range(self.length):
-            if kept[t] and start is None:
-                start = t
-            if start is not None and (not kept[t] or self._flags[t, env]):
-                stop = t + 1 if kept[t] else t
-                found.append((env, start, stop))
-                start = None
-        if start is not None:
-            found.append((env, start, self.length))
-        return found
-
-    def _join(self, pieces: list[tuple[int, int, int]], model_id: int, digest: int) -> Segments:
-        count = len(pieces)
-
-        def steps(column: NDArray[Any]) -> NDArray[Any]:
-            return np.concatenate([column[start:stop, env] for env, start, stop in pieces])
+    def _segments(self, model_id: int, digest: int) -> Segments:
+        # `[N, T]`: segments come environment after environment, and end at gaps and with episodes.
+        kept, goes_on = self._kept[: self.length].T, self._flags[: self.length].T == 0
+        inside = kept[:, 1:] & kept[:, :-1] & goes_on[:, :-1]  # a step with the one before it
+        alone = np.zeros((self._num_envs, 1), np.bool_)
+        env, first = np.nonzero(kept & ~np.concatenate((alone, inside), axis=1))
+        _, last = np.nonzero(kept & ~np.concatenate((inside, alone), axis=1))
+        length = last - first + 1
+        after = np.cumsum(length + 1) - 1  # where rows have what follows the last step of each segment
+        row_env = np.repeat(env, length + 1)
+        row_time = np.arange(len(row_env)) - np.repeat(after - last - 1, length + 1)
 
         def rows(column: NDArray[Any], finals: dict[tuple[int, int], NDArray[Any]]) -> NDArray[Any]:
-            found = []
-            for env, start, stop in pieces:
-                final = finals.get((stop - 1, env))
-                found.append(column[start:stop, env])
-                found.append((column[stop, env] if final is None else final)[None])
-            return np.concatenate(found)
+            found: NDArray[Any] = column[row_time, row_env]
+            for segment in np.flatnonzero(self._flags[last, env]):
+                found[after[segment]] = finals[int(last[segment]), int(env[segment])]
+            return found
 
+        def steps(column: NDArray[Any]) -> NDArray[Any]:
+            found: NDArray[Any] = column[: self.length].swapaxes(0, 1)[kept]
+            return found
+
+        count = len(env)
         return Segments(
-            env_index=np.array([env for env, _, _ in pieces], np.int32),
-            episode=np.array([self._episode_at[start, env] for env, start, _ in pieces], np.int64),
-            first_step=np.array([self._step_at[start, env] for env, start, _ in pieces], np.int64),
-            length=np.array([stop - start for _, start, stop in pieces], np.int32),
+            env_index=env.astype(np.int32),
+            episode=self._episode_at[first, env],
+            first_step=self._step_at[first, env],
+            length=length.astype(np.int32),
             model_id_first=np.full(count, model_id, np.int64),
             model_id_last=np.full(count, model_id, np.int64),
             digest=np.full(count, digest, np.uint64),
-            flags=np.array([self._flags[stop - 1, env] for env, _, stop in pieces], np.uint8),
+            flags=self._flags[last, env],
             obs=rows(self._obs, self._final_obs),
             action=steps(self._action),
             reward=steps(self._reward),
             log_prob=steps(self._log_prob),
             action_mask=None if self._mask is None else rows(self._mask, self._final_mask),
-            state={
-                name: np.array([column[start, env] for env, start, _ in pieces])
-                for name, column in self._state.items()
-            },
+            state={name: column[first, env] for name, column in self._state.items()},
         )

@@ -172,14 +172,16 @@ def newest_resumable(
 ) -> Path | None:
     """Return the newest whole checkpoint to go on from, None without any; where none is whole, it raises.
 
-    One that was chosen goes before all others. `passed_over` is told of each better one that is damaged.
+    One that was chosen goes before all others. Where the regular ones hold the replay memory, one with it
+    goes before those of the same attempt without: a few updates are sooner made again than a memory filled.
+    `passed_over` is told of each better one that is damaged.
     """
     recover_checkpoints(run)
     chosen = run.chosen
     places = [run.checkpoint, *run.older, run.best_model]
     for folder in (run.manual_saves, run.history):
         places += [path for path in folder.glob("[!.]*") if path.is_dir()]
-    found: list[tuple[int, int, Path]] = []
+    found: dict[Path, Manifest] = {}
     damaged: list[CheckpointError] = []
 
     def pass_over(error: CheckpointError, newer: bool = True) -> None:
@@ -206,8 +208,16 @@ def newest_resumable(
             pass_over(damage, newer=path == run.checkpoint)
             continue
         if info.resumable:
-            found.append((info.attempt, info.updates, path))
-    for _, _, path in sorted(found, reverse=True):
+            found[path] = info
+    regular = [found[path] for path in (run.checkpoint, *run.older) if path in found]
+    kept = bool(regular) and MEMORY in regular[0].files and not regular[0].memory_in_file
+
+    def rank(path: Path) -> tuple[int, bool, int, bool, Path]:
+        info = found[path]
+        memory = MEMORY in info.files
+        return info.attempt, kept and memory, info.updates, memory, path
+
+    for path in sorted(found, key=rank, reverse=True):
         try:
             read_checkpoint(path)
         except CheckpointError as error:

@@ -9,6 +9,7 @@ import math
 import struct
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
+from functools import lru_cache
 from typing import IO, Any, get_origin
 
 import msgpack
@@ -31,15 +32,18 @@ class CodecError(ValueError):
     """Bytes that are not a message of this codec."""
 
 
+@lru_cache(maxsize=256)  # of small arrays it is most of the work
+def _array_head(dtype: np.dtype[Any], shape: tuple[int, ...]) -> tuple[np.dtype[Any], bytes]:
+    sent = _DTYPES.get(dtype.newbyteorder("<").str)
+    if sent is None:
+        raise TypeError(f"arrays of {dtype} can't be sent")
+    return sent, bytes(msgpack.packb((sent.str, shape)))
+
+
 def _pack_array(value: Any) -> Any:
     if isinstance(value, np.ndarray):
-        array = np.asarray(value, order="C")
-        dtype = _DTYPES.get(array.dtype.newbyteorder("<").str)
-        if dtype is None:
-            raise TypeError(f"arrays of {array.dtype} can't be sent")
-        little = array.astype(dtype, copy=False)
-        head = msgpack.packb((little.dtype.str, array.shape))
-        return msgpack.ExtType(_ARRAY, bytes(head) + little.tobytes())
+        dtype, head = _array_head(value.dtype, value.shape)
+        return msgpack.ExtType(_ARRAY, head + value.astype(dtype, copy=False).tobytes())
     if isinstance(value, np.generic):
         return value.item()
     raise TypeError(f"{type(value).__name__} can't be sent")

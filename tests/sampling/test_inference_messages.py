@@ -1,6 +1,5 @@
 """Requests come back as they were sent, and what does not fit the spaces is refused."""
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -63,7 +62,7 @@ def test_a_request_comes_back_as_it_was_sent(spaces: SpacesSpec) -> None:
     for mine, theirs in pairs:
         np.testing.assert_array_equal(theirs, mine)
     np.testing.assert_array_equal(read.outcome.keep, sent.outcome.keep)
-    first = _read(replace(sent, outcome=None).pack(), spaces)
+    first = _read(sent._replace(outcome=None).pack(), spaces)
     assert first.outcome is None
 
 
@@ -105,8 +104,8 @@ def test_a_mask_leaves_an_action() -> None:
 def test_requests_of_a_batch_are_told_apart() -> None:
     reader, first = RequestReader(NUMBERS), _request(NUMBERS)
     assert first.outcome is not None
-    second = replace(first, number=8, obs=first.obs + 1)
-    third = replace(first, unroll="v", number=0, obs=first.obs[:1], outcome=None)
+    second = first._replace(number=8, obs=first.obs + 1)
+    third = first._replace(unroll="v", number=0, obs=first.obs[:1], outcome=None)
     sent = [first, second, third]
     read = reader.checked([reader.read(one.pack()) for one in sent])
     for mine, theirs in zip(sent, read, strict=True):

@@ -118,6 +118,23 @@ def test_the_newest_whole_resumable_checkpoint_is_found(tmp_path: Path) -> None:
         newest_resumable(run)  # a run whose checkpoints are all damaged does not begin anew
 
 
+def test_a_memory_that_is_saved_regularly_is_gone_on_with_whatever_was_saved_since(tmp_path: Path) -> None:
+    run = RunFolder(tmp_path)
+    memory = {"reward": np.zeros(3, np.float32)}
+    write_checkpoint(run.manual_saves / "with", replace(checkpoint(5, size=10), memory=memory))
+    write_checkpoint(run.checkpoint, checkpoint(10, size=10))
+    assert newest_resumable(run) == run.checkpoint, "nobody asked for a memory in each"
+    write_checkpoint(run.checkpoint, replace(checkpoint(20, size=10), memory=memory))
+    for path in (run.manual_saves / "without", run.history / "1"):
+        write_checkpoint(path, checkpoint(25, size=10))
+    assert newest_resumable(run) == run.checkpoint
+    for update, expected in ((20, run.manual_saves / "without"), (25, run.checkpoint)):
+        made = checkpoint(update, size=10)  # whose memory is of use only where training stands right there
+        info = made.info.model_copy(update={"memory_in_file": True})
+        write_checkpoint(run.checkpoint, replace(made, info=info, memory=memory))
+        assert newest_resumable(run) == expected
+
+
 def _three(run: RunFolder) -> list[Path]:
     """Save three generations and a fourth, which replaces the oldest; return their places, newest first."""
     for update in range(1, 5):

@@ -169,7 +169,8 @@ class CheckpointSettings(Section, effect=Effect.RESUME):
     with_buffer: bool = setting(
         False,
         "Save the replay memory with each regular checkpoint, so that a run that goes on learns at once; it "
-        "may be large. A quicksave has it when that is asked for.",
+        "may be large. A quicksave has it when that is asked for; without, a crashed run goes on from the "
+        "regular checkpoint.",
     )
 
 

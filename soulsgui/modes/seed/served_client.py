@@ -1,8 +1,8 @@
 """One client of an inference server: its unroll, its memory, and the answer it was given last. Pure."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,8 +17,7 @@ from soulsgui.wire.codec import WeightsHeader
 from soulsgui.wire.messages.chunk import digest_number
 
 
-@dataclass(frozen=True)
-class ChosenActions:
+class ChosenActions(NamedTuple):
     """Actions that were chosen, and from what; what they led to comes with the next request."""
 
     header: WeightsHeader

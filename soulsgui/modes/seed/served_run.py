@@ -5,7 +5,6 @@ import math
 import time
 import zlib
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,6 +18,7 @@ from soulsgui.modes.seed.batching import BatchCandidate, awaited, expected, fitt
 from soulsgui.modes.seed.served_client import ChosenActions, ServedClient
 from soulsgui.policies.numpy_recurrent import remembered_by
 from soulsgui.policies.policy import make_policy
+from soulsgui.sampling.downloader import ServerView
 from soulsgui.sampling.heartbeat import derived_seed
 from soulsgui.sampling.inference_messages import (
     MOST_IN_FLIGHT,
@@ -28,7 +28,7 @@ from soulsgui.sampling.inference_messages import (
     RequestReader,
 )
 from soulsgui.sampling.link import ClientLink, check_network
-from soulsgui.sampling.owner_link import Stepping
+from soulsgui.sampling.owner_link import Plan, Stepping
 from soulsgui.sampling.sampling_modes import epsilons, explore
 from soulsgui.sampling.uploader import Uploader
 from soulsgui.wire.beats import LATE_S, BeatClock, clients_of
@@ -54,8 +54,7 @@ def server_of(client: str, servers: int) -> int:
     return zlib.crc32(client.encode()) % servers + 1
 
 
-@dataclass(frozen=True)
-class PendingRequest:
+class PendingRequest(NamedTuple):
     """A request that waits for its answer."""
 
     name: str
@@ -68,6 +67,8 @@ class LiveClient(NamedTuple):
 
     grant: Grant
     num_envs: int  # as it says
+    epsilon: NDArray[np.float64]  # of each of its environments
+    requests: str  # key
 
 
 class ServedRun:
@@ -92,11 +93,13 @@ class ServedRun:
         self._header: WeightsHeader | None = None
         self._swapped_at = self._looked_at = float("-inf")
         self._clock = BeatClock()
+        self._heard: ServerView | None = None
+        self._plan = client_link.plan
         self._live: dict[str, LiveClient] = {}
         self._session_due = False  # for the environments of a client that has just been admitted
         self._asked_at: dict[str, float] = {}  # when the last request of a client came, whatever it was
         self._unreadable: set[str] = set()  # clients whose newest requests could not be used
-        self._answers: list[tuple[str, bytes]] = []  # that are to be sent
+        self._answers: list[tuple[str, str, bytes]] = []  # commands that are to be sent
         self._taken: list[ServedClient] = []  # whose last request is to be recorded
 
     def _begin_session(self) -> Uploader:
@@ -111,19 +114,13 @@ class ServedRun:
     def turn(self) -> None:
         """Answer one batch, as soon as there are weights and the trainer takes samples."""
         client_link, now = self._client_link, time.monotonic()
-        plan, config = client_link.plan, client_link.view.config
-        if config is not None and config.attempt != self._attempt:
-            # Another trainer does not know whose environments are whose: the hello tells.
-            self._attempt = config.attempt
-            self.cut_all()
-            self._uploader = self._begin_session()
-        client_link.obey(plan, "waiting" if self._header is None else "sampling")
+        view, plan = client_link.view, client_link.plan
+        if view is not self._heard or plan is not self._plan:
+            self._hear(view, plan)
         # With new weights the trainer tells anew how much each client explores.
-        if self._swap(now) or now - self._looked_at >= _LOOK_EVERY_S:
-            self._looked_at = now
+        if self._swap(view, now) or now - self._looked_at >= _LOOK_EVERY_S:
+            self._looked_at, self._heard = now, None
             self._look_at_clients(now)
-        client_link.answer_of_trainer(client_link.view)  # raises where this server is refused
-        self._cut(client for client in self._clients.values() if client.open_steps and now >= client.due)
         if self._header is None or plan.stepping is not Stepping.FREE or not self._live:
             self._exchange()
             client_link.wait(lambda view: view.header != self._header, _WAIT_S)
@@ -134,9 +131,20 @@ class ServedRun:
         elif asked := self._collect():
             self._answer(self._header, asked)
 
-    def _swap(self, now: float) -> bool:
+    def _hear(self, view: ServerView, plan: Plan) -> None:
+        """Do what is wanted of this server; raise where it is refused."""
+        self._heard, self._plan = view, plan
+        if view.config is not None and view.config.attempt != self._attempt:
+            # Another trainer does not know whose environments are whose: the hello tells.
+            self._attempt = view.config.attempt
+            self.cut_all()
+            self._uploader = self._begin_session()
+        self._client_link.obey(plan, "waiting" if self._header is None else "sampling")
+        self._client_link.answer_of_trainer(view)
+
+    def _swap(self, view: ServerView, now: float) -> bool:
         """Take the newest weights, between two batches, if they are due; return whether there were any."""
-        header, tensors = self._client_link.view.header, self._client_link.view.tensors
+        header, tensors = view.header, view.tensors
         if header is None or tensors is None or header.run_id != self._config.run_id:
             return False
         if header == self._header or now - self._swapped_at < self._settings["central.broadcast_period"]:
@@ -173,8 +181,9 @@ class ServedRun:
             elif grant.session != beat.session or beat.num_envs > MAX_NUM_ENVS:
                 pipeline.delete(keys.requests(name))  # nobody takes them, and there may be more and more
             else:
-                self._live[name] = LiveClient(grant, beat.num_envs)
-                for waiting in (keys.requests(name), keys.replies(name)):
+                epsilon, requests = epsilons(grant, beat.num_envs), keys.requests(name)
+                self._live[name] = LiveClient(grant, beat.num_envs, epsilon, requests)
+                for waiting in (requests, keys.replies(name)):
                     pipeline.ltrim(waiting, -MOST_IN_FLIGHT, -1)
                     pipeline.expire(waiting, _EXPIRY_S)
         pipeline.execute()
@@ -248,36 +257,42 @@ class ServedRun:
     ) -> list[tuple[str, bytes]]:
         """Send the answers, and wait until `last` asks, or else anyone; return what is asked then.
 
-        Where anyone may, others have a second round trip to ask in.
+        Where not all have room it is only known then whose requests are to be looked for: once more is asked.
         """
-        key, wait_s = self._keys.requests, max(left_s, _LEAST_WAIT_S)
-        if last is not None:
-            others = [name for name in fitting(waiting, room, delay_s) if name != last]
-            first, *more = self._exchange(
-                ("BLPOP", key(last), wait_s), *(("LPOP", key(name)) for name in others)
-            )
-            return _found([*others, last], [*more, first and first[1]])
-        in_turn = sorted(waiting, key=lambda one: one.age_s, reverse=True)
-        (first,) = self._exchange(("BLPOP", *(key(one.name) for one in in_turn), wait_s))
+        live, wait_s = self._live, max(left_s, _LEAST_WAIT_S)
+        in_turn = [one.name for one in sorted(waiting, key=lambda one: one.age_s, reverse=True)]
+        all_fit = sum(one.num_envs for one in waiting) <= room
+        whom = [last] if last is not None else in_turn
+        others = [name for name in in_turn if name != whom[0]] if all_fit else []
+        first, *more = self._exchange(
+            ("BLPOP", *(live[name].requests for name in whom), wait_s),
+            *(("LPOP", live[name].requests) for name in others),
+        )
         if first is None:
-            return []
-        asks = next(one for one in waiting if key(one.name).encode() == first[0])
-        waiting = [one for one in waiting if one != asks]
-        others = fitting(waiting, room - asks.num_envs, delay_s)
-        more = self._exchange(*(("LPOP", key(name)) for name in others)) if others else []
-        return _found([asks.name, *others], [first[1], *more])
+            return _found(others, more)
+        asks = next(name for name in whom if live[name].requests.encode() == first[0])
+        if not all_fit:
+            room -= live[asks].num_envs
+            others = fitting([one for one in waiting if one.name != asks], room, delay_s)
+            more = self._exchange(*(("LPOP", live[name].requests) for name in others)) if others else []
+        return _found([asks, *others], [first[1], *more])
 
     def _exchange(self, *commands: tuple[Any, ...]) -> list[Any]:
         """Send the answers that wait, and commands; return what those say."""
-        answers = [("RPUSH", self._keys.replies(name), answer) for name, answer in self._answers]
-        self._answers.clear()
+        answers, self._answers = self._answers, []
         try:
-            return self._link.exchange(*answers, *commands, meanwhile=self._record)[len(answers) :]
+            return self._link.exchange(*answers, *commands, meanwhile=self._settle)[len(answers) :]
         finally:
             self._record()
 
+    def _settle(self) -> None:
+        """Do what has time until the answers are on the way: record, and send on what is due."""
+        self._record()
+        now = time.monotonic()
+        self._cut(client for client in self._clients.values() if now >= client.due and client.open_steps)
+
     def _record(self) -> None:
-        """Record what the requests told: not before, but while their answers are on the way."""
+        """Record what the requests told."""
         for client in self._taken:
             self._push(client, client.record())
         self._taken.clear()
@@ -299,7 +314,7 @@ class ServedRun:
         self._figures.repeated += 1
         if not client.answer:  # the server went away before it was answered
             return received
-        self._answers.append((name, client.answer))
+        self._send(name, client.answer)
         return None
 
     def _count_unreadable(self, name: str, error: CodecError) -> None:
@@ -341,6 +356,9 @@ class ServedRun:
             self._figures.took(request.round_trip_ms)
         return PendingRequest(name, client, request)
 
+    def _send(self, name: str, answer: bytes) -> None:
+        self._answers.append(("RPUSH", self._keys.replies(name), answer))
+
     def _refuse(self, name: str, request: Request, why: str) -> None:
         """Tell a client, and the server's owner, why it gets no actions."""
         self._figures.unreadable += 1
@@ -348,7 +366,7 @@ class ServedRun:
             logger.warning("%s gets no actions for its %d environments: %s", name, len(request.obs), why)
         self._unreadable.add(name)
         words = request.unroll, request.number, self._figures.generation
-        self._answers.append((name, ActionReply(*words, -1, 0, np.empty(0), why).pack()))
+        self._send(name, ActionReply(*words, -1, 0, np.empty(0), why).pack())
 
     def _admit(self, name: str, num_envs: int) -> ServedClient:
         """Take a client in; the session that is begun for it gives its environments numbers."""
@@ -376,7 +394,7 @@ class ServedRun:
             answer = ActionReply(*words, header.model_id, header.update, chosen[rows]).pack()
             request, drawn = one.request, (action[rows], log_prob[rows])
             one.client.answered(ChosenActions(header, request.obs, request.mask, *drawn, state), answer)
-            self._answers.append((one.name, answer))
+            self._send(one.name, answer)
             one.client.spent_s = time.monotonic() - began
         self._figures.chose(len(obs))
 
@@ -384,10 +402,10 @@ class ServedRun:
         self, asked: list[PendingRequest], obs: NDArray[Any], mask: Mask | None
     ) -> tuple[NDArray[Any], NDArray[np.float32]]:
         """Choose actions as the grant of each client says that it explores."""
-        grants = [self._live[one.name].grant for one in asked]
-        rates = [epsilons(grant, one.client.num_envs) for grant, one in zip(grants, asked, strict=True)]
+        live = [self._live[one.name] for one in asked]
         # The trainer tells all clients the same way to explore; what differs is the rate.
-        return explore(self._policy, obs, self._rng, grants[0], mask, np.concatenate(rates))
+        rates = np.concatenate([one.epsilon for one in live])
+        return explore(self._policy, obs, self._rng, live[0].grant, mask, rates)
 
     def cut_all(self) -> None:
         """Send what was recorded."""
