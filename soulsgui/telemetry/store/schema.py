@@ -115,6 +115,7 @@ def open_for_writing(path: Path) -> sqlite3.Connection:
     try:
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = NORMAL")
+        connection.execute("PRAGMA cache_size = -500")  # KiB; rows are added, and hardly read again
         version = _version(connection)
         if version not in (0, FORMAT):
             raise _newer(path, version)
