@@ -15,7 +15,7 @@ from soulsgui.gui.plotting.rows import RETURN
 from soulsgui.gui.plotting.view import CurvesView
 from soulsgui.gui.shell.pages import OVERVIEW
 from soulsgui.gui.states import run_is_active
-from soulsgui.gui.theme import GAP_S
+from soulsgui.gui.theme import GAP_XS
 from soulsgui.gui.widgets.fitting_button import FittingButton
 from soulsgui.gui.widgets.inputs import leave_wheel_to_page
 from soulsgui.wire.control import CheckpointInfo, RunStatus
@@ -117,7 +117,7 @@ class PlotSection(QWidget):
         self._checkpoints = Fetch(self, self._ask_checkpoints)
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(GAP_S)
+        column.setSpacing(GAP_XS)
         column.addWidget(self.controls)
         column.addWidget(self.view, 1)
         self._connect()

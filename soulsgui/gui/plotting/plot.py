@@ -126,7 +126,7 @@ class Plot(QFrame):
         self._empty.setProperty("weight", "muted")
         self._empty.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
         column = QVBoxLayout(self)
-        column.setContentsMargins(GAP_S, GAP_S, GAP_S, GAP_XS)
+        column.setContentsMargins(GAP_S, GAP_XS, GAP_S, GAP_XS)
         column.setSpacing(GAP_XS)
         column.addWidget(self._legend)
         column.addWidget(self._canvas, 1)
