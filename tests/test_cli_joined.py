@@ -89,7 +89,7 @@ def test_what_is_asked_is_told_whole() -> None:
 
 
 def test_what_can_t_be_kept_to_a_folder_is_told() -> None:
-    words = "  what it may write: Only files, wherever you may write yourself. Only Linux can keep it to a folder."
+    words = "  what it may write: Files, wherever you may write yourself. Only Linux can keep it to a folder."
     for asks in (None, ASKS):
         given = status(state="waiting", asks=asks, unconfined="Only Linux can keep it to a folder.")
         assert words in join_text(given).splitlines()
