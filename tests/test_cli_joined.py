@@ -135,7 +135,7 @@ def test_who_joins_is_asked_in_a_terminal_and_else_the_client_waits(
     assert saved.agreement(asking) == (agreed or Agreement())
     told = capsys.readouterr().out
     assert ("environment: my_game:My-v0 × 2" in told) is (typed is not None)
-    assert ("what it may write: Files" in told) is (typed is not None)
+    assert ("what it may write: Only files" in told) is (typed is not None)
 
 
 def test_a_confined_client_that_starts_over_has_nothing_to_write(tmp_path: Path) -> None:

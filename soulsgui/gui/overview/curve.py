@@ -20,7 +20,7 @@ from soulsgui.gui.plotting.marks import RunMarks
 from soulsgui.gui.plotting.rows import RETURN, Axis
 from soulsgui.gui.plotting.view import CurvesView
 from soulsgui.gui.states import run_is_active
-from soulsgui.gui.theme import GAP_S
+from soulsgui.gui.theme import GAP_XS
 from soulsgui.gui.widgets.boxes import NO_MARGINS, column
 from soulsgui.gui.widgets.fitting_button import FittingButton
 from soulsgui.gui.widgets.inputs import leave_wheel_to_page
@@ -131,7 +131,7 @@ class CurveSection(QWidget):
         self.view.show_along(self.controls.chosen_axis)
         self.view.smooth_with(self.controls.weight)
         self._checkpoints = Fetch(self, self._ask_checkpoints)
-        column(self.controls, (self.view, 1), on=self, margins=NO_MARGINS, gap_px=GAP_S)
+        column(self.controls, (self.view, 1), on=self, margins=NO_MARGINS, gap_px=GAP_XS)
         self._connect()
 
     def _connect(self) -> None:

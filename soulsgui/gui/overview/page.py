@@ -164,7 +164,7 @@ class OverviewPage(QWidget):
         self.empty.acted.connect(lambda: self._shell.open_new_run())
         self._run_part = QWidget(self)
         figures = row((self.figures, 1), (self.watch, Qt.AlignmentFlag.AlignTop))
-        column(figures, (self.plot, 1), on=self._run_part, margins=NO_MARGINS, gap_px=GAP_S)
+        column(figures, (self.plot, 1), on=self._run_part, margins=NO_MARGINS, gap_px=GAP_XS)
         self._stack = QStackedWidget(self)
         self._stack.addWidget(self._run_part)
         self._stack.addWidget(self.empty)

@@ -126,7 +126,9 @@ class Plot(QFrame):
         self._empty.setWordWrap(True)
         self._empty.setProperty("weight", "muted")
         self._empty.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
-        column(self._legend, (self._canvas, 1), on=self, margins=(GAP_S, GAP_S, GAP_S, GAP_XS), gap_px=GAP_XS)
+        column(
+            self._legend, (self._canvas, 1), on=self, margins=(GAP_S, GAP_XS, GAP_S, GAP_XS), gap_px=GAP_XS
+        )
         self._stale = StaleOverlay(self)
 
     @staticmethod

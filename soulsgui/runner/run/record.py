@@ -254,7 +254,8 @@ class RunNews:
         if self._refuted & (self._refuted - 1):
             return
         again = f" ({self._refuted} times by now)" if self._refuted > 1 else ""
-        words = f"{episodes} do not confirm the goal that training reached: {came_to}{again}. It continues"
+        told = f"{episodes} do not confirm the goal that training reached: {came_to}{again}."
+        words = f"{told} The run continues"
         self.add("info", words, service=EVALUATOR)
 
     def _warn_once(self, figure: str, words: str, remedy: str, service: str) -> None:
