@@ -78,7 +78,7 @@ class ExperimentPart(QWidget):
         self.table.sort_by(self.model.column_number("seed"))
         head = row(label, self.score, None)
         column(head, self.words, (self.table, 1), on=self, margins=NO_MARGINS)
-        self._fetch = Fetch(self, self._ask, came=self._take, failed=self._failed)
+        self._fetch = Fetch(self, self._ask, came=self._take, failed=self._failed, late=True)
 
     def show_experiment(self, name: str) -> None:
         """Show an experiment."""
@@ -235,7 +235,7 @@ class SweepPart(QWidget):
         self.stop.problem.connect(partial(notify_problem, shell))
         self.stop.finished.connect(self.refresh)
         column(self.words, row(self.use, self.stop, None), (self._split, 1), on=self, margins=NO_MARGINS)
-        self._fetch = Fetch(self, self._ask, came=self._take, failed=self._failed)
+        self._fetch = Fetch(self, self._ask, came=self._take, failed=self._failed, late=True)
 
     def show_sweep(self, name: str) -> None:
         """Show a sweep."""
