@@ -11,8 +11,8 @@ from typing import Any
 from PySide6.QtCore import QObject, QTimer, Signal, SignalInstance
 from PySide6.QtWidgets import QWidget
 
-from soulsgui.gui.library import Library
 from soulsgui.gui.models.connection import Connection, ConnectionState, why_not
+from soulsgui.gui.server_lists import ServerLists
 from soulsgui.gui.states import run_is_active
 from soulsgui.gui.throttle import Throttle
 from soulsgui.wire.control import (
@@ -421,7 +421,7 @@ class Feed(QObject):
         self.cursor: int | None = None
         self._carry: Carry | None = None
         self._open: list[Call] = []
-        self.library = Library(self)
+        self.lists = ServerLists(self)
 
     def call(
         self, command: str, params: dict[str, Any] | None = None, timeout_s: float | None = None

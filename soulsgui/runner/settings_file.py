@@ -105,13 +105,17 @@ def presets() -> list[Preset]:
     for name in preset_names():
         text = shipped("configs", "presets", f"{name}.yaml").read_text(encoding="utf-8")
         title, about = (line.removeprefix("# ") for line in text.splitlines()[:2])
-        preset = Preset(
-            name=name, title=title.rstrip("."), about=about, values=_public(preset_layer(name).values)
+        seconds = measured["seconds"].get(name, 0.0)
+        found.append(
+            Preset(
+                name=name,
+                title=title.rstrip("."),
+                about=about,
+                seconds=seconds,
+                machine=measured["machine"] if seconds else "",
+                values=_public(preset_layer(name).values),
+            )
         )
-        if name in measured["seconds"]:
-            took = {"seconds": measured["seconds"][name], "machine": measured["machine"]}
-            preset = preset.model_copy(update=took)
-        found.append(preset)
     return found
 
 

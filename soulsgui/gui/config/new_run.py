@@ -97,7 +97,7 @@ class NewRunDialog(FormDialog):
         self._feed = feed
         self._overrides = dict(overrides or {})
         self._wanted_preset = preset
-        self._shipped = feed.library.presets
+        self._shipped = feed.lists.presets
         self._presets: dict[str, Preset] = {}
         self._config: ConfigValues | None = None
         self._typed: set[QWidget] = set()

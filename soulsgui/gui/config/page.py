@@ -80,7 +80,7 @@ class ConfigEditor(QWidget):
 
     def _listen(self) -> None:
         feed, tell = self._feed, self._tell
-        self._shipped_presets = feed.library.presets
+        self._shipped_presets = feed.lists.presets
         self._shipped_presets.changed.connect(self._take_presets)
         self.presets.offer(self._shipped_presets.entries)
         text = partial(feed.ask, "config.get")

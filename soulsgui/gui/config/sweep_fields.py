@@ -25,7 +25,7 @@ _MOST_TRIALS = 1000
 _SETTING_CHARACTERS, _SCALE_CHARACTERS, _NUMBER_CHARACTERS = 22, 6, 13
 
 
-class Distribution(StrEnum):
+class SearchScale(StrEnum):
     """How values of a setting are drawn."""
 
     LINEAR = "Linear"
@@ -36,24 +36,24 @@ class Distribution(StrEnum):
 _NUMBERS = (Kind.WHOLE, Kind.NUMBER, Kind.SCHEDULE)
 # What is usually searched; as in the search spaces of RL Baselines3 Zoo.
 _USUAL = {
-    "learning_rate": (Distribution.LOG, "1e-05", "0.01"),
-    "gamma": (Distribution.LINEAR, "0.9", "0.9999"),
-    "gae_lambda": (Distribution.LINEAR, "0.8", "1"),
-    "clip": (Distribution.LINEAR, "0.1", "0.4"),
-    "entropy_coef": (Distribution.LOG, "1e-05", "0.1"),
+    "learning_rate": (SearchScale.LOG, "1e-05", "0.01"),
+    "gamma": (SearchScale.LINEAR, "0.9", "0.9999"),
+    "gae_lambda": (SearchScale.LINEAR, "0.8", "1"),
+    "clip": (SearchScale.LINEAR, "0.1", "0.4"),
+    "entropy_coef": (SearchScale.LOG, "1e-05", "0.1"),
 }
 
 
-def suggested(spec: FieldSpec, value: Any) -> tuple[Distribution, str, str]:
+def suggested(spec: FieldSpec, value: Any) -> tuple[SearchScale, str, str]:
     """Return a range to begin with, or choices in place of its low end, for a setting with this value."""
     usual = _USUAL.get(spec.key.rpartition(".")[2])
     if usual is not None and spec.section in SECTIONS_OF_ALGORITHMS:
         return usual
     if spec.kind not in _NUMBERS:
         choices = ("false", "true") if spec.kind is Kind.SWITCH else spec.choices
-        return Distribution.CHOICES, ", ".join(choices or filter(None, [spec.written(value)])), ""
+        return SearchScale.CHOICES, ", ".join(choices or filter(None, [spec.written(value)])), ""
     if isinstance(value, Mapping) or not value or value < 0:
-        return Distribution.LINEAR, "", ""
+        return SearchScale.LINEAR, "", ""
     bounds = [getattr(part, name, None) for part in spec.metadata for name in ("le", "lt")]
     most = min((bound for bound in bounds if bound is not None), default=math.inf)
     low, high = value / 4, min(4 * value, most)
@@ -64,7 +64,7 @@ def suggested(spec: FieldSpec, value: Any) -> tuple[Distribution, str, str]:
     if spec.kind is Kind.WHOLE:
         low, high = max(round(low), 1), int(high)
     low, high = (one if not spec.check(one)[1] else value for one in (low, high))
-    return Distribution.LINEAR if near_one else Distribution.LOG, as_yaml(low), as_yaml(high)
+    return SearchScale.LINEAR if near_one else SearchScale.LOG, as_yaml(low), as_yaml(high)
 
 
 def searchable(algorithm: str) -> list[str]:
@@ -134,20 +134,18 @@ class SearchedSetting(QWidget):
     @property
     def asked(self) -> Any:
         """What is searched of it, as the command takes it."""
-        if self._scale is Distribution.CHOICES:
+        if self._scale is SearchScale.CHOICES:
             return f"[{self.low.text()}]"
-        return {"low": self.low.text(), "high": self.high.text(), "log": self._scale is Distribution.LOG}
+        return {"low": self.low.text(), "high": self.high.text(), "log": self._scale is SearchScale.LOG}
 
     @property
-    def _scale(self) -> Distribution:
-        return Distribution(self.scale.currentData())  # Qt keeps the word alone
+    def _scale(self) -> SearchScale:
+        return SearchScale(self.scale.currentData())  # Qt keeps the word alone
 
     def _setting_chosen(self) -> None:
         spec = specs().get(self.key)
-        scales = tuple(Distribution) if spec is None or spec.kind in _NUMBERS else (Distribution.CHOICES,)
-        scale, low, high = (
-            suggested(spec, self._value_of(self.key)) if spec else (Distribution.LINEAR, "", "")
-        )
+        scales = tuple(SearchScale) if spec is None or spec.kind in _NUMBERS else (SearchScale.CHOICES,)
+        scale, low, high = suggested(spec, self._value_of(self.key)) if spec else (SearchScale.LINEAR, "", "")
         with QSignalBlocker(self.scale):
             self.scale.clear()
             for one in scales:
@@ -160,7 +158,7 @@ class SearchedSetting(QWidget):
         self._scale_chosen()
 
     def _scale_chosen(self) -> None:
-        choices = self._scale is Distribution.CHOICES
+        choices = self._scale is SearchScale.CHOICES
         self.high.setVisible(not choices)
         self.low.setAccessibleName("Choices" if choices else "From")
         self.low.setPlaceholderText("such as 16, 32, 64" if choices else "from")

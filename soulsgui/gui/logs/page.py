@@ -102,7 +102,7 @@ class LogsPage(QWidget):
         self._reader.failed.connect(self._failed)
         self._feed.snapshot_taken.connect(self.refresh)
         self._feed.run_changed.connect(self._run_changed)
-        self._feed.library.runs.changed.connect(self._offer_runs)
+        self._feed.lists.runs.changed.connect(self._offer_runs)
         self._feed.services_changed.connect(self._offer_services)
         self._feed.connection_changed.connect(self._show_connection)
 
@@ -177,7 +177,7 @@ class LogsPage(QWidget):
         with QSignalBlocker(self.run):
             self.run.clear()
             self.run.addItem("This run", "")
-            for run in self._feed.library.runs.entries:
+            for run in self._feed.lists.runs.entries:
                 if run.id != self._present_run:
                     self.run.addItem(run_words(run, now), run.id)
             self.run.setCurrentIndex(max(self.run.findData(chosen), 0))
@@ -276,6 +276,6 @@ class LogsPage(QWidget):
     def showEvent(self, event: QShowEvent) -> None:
         """Show the present."""
         super().showEvent(event)
-        self._feed.library.runs.want()
+        self._feed.lists.runs.want()
         self._offer_services()
         self._say_state()

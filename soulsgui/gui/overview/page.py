@@ -145,7 +145,7 @@ class OverviewPage(QWidget):
         self.services = ServiceRow(feed, self, clock)
         self.figures = FiguresRow(self)
         self.watch = FittingButton("Watch it play", "watch", self)
-        self.watch.explain("The weights that are trained at this moment play, and you see how")
+        self.watch.explain("See the weights play that are being trained right now")
         self.plot = CurveSection(feed, shell.settings(), self)
         self.no_clients = muted(wrapped("", self))
         self.no_clients.setAlignment(Qt.AlignmentFlag.AlignCenter)

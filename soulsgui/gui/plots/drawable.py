@@ -35,7 +35,7 @@ class Drawable:
     """
 
     def __init__(self, feed: Feed, layouts: Layouts) -> None:
-        self._feed, self._layouts, self._library = feed, layouts, feed.library.runs
+        self._feed, self._layouts, self._listed = feed, layouts, feed.lists.runs
         self.runs: dict[str, RunSummary] = {}
         self.experiments: dict[str, tuple[str, ...]] = {}
         self.clients: Mapping[str, list[str]] = {}
@@ -43,8 +43,8 @@ class Drawable:
 
     def take(self) -> None:
         """Take the runs of the library."""
-        self._library.want()
-        self.runs = {run.id: run for run in self._library.entries}
+        self._listed.want()
+        self.runs = {run.id: run for run in self._listed.entries}
         groups: dict[str, list[RunSummary]] = {}
         for run in self.runs.values():
             groups.setdefault(EXPERIMENT + run.experiment, []).append(run)
@@ -55,7 +55,7 @@ class Drawable:
     @property
     def listed(self) -> bool:
         """Whether the library was read."""
-        return self._library.known
+        return self._listed.known
 
     @property
     def shown(self) -> tuple[str, ...]:

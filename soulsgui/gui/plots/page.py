@@ -91,7 +91,7 @@ class PlotsPage(QWidget):
     def _connect(self) -> None:
         feed, controls, grid = self._feed, self.controls, self.grid
         feed.snapshot_taken.connect(self.refresh)
-        feed.library.runs.changed.connect(self._list.request)
+        feed.lists.runs.changed.connect(self._list.request)
         feed.connection_changed.connect(self._show_connection)
         self.runs.changed.connect(lambda: self._change(runs=self.runs.ticked))
         self.metrics.changed.connect(lambda: self._change(metrics=self.metrics.ticked))
@@ -133,7 +133,7 @@ class PlotsPage(QWidget):
 
     def refresh(self) -> None:
         """Ask for the list of runs and for what is drawn again."""
-        self._feed.library.runs.renew()
+        self._feed.lists.runs.renew()
         self.moments.renew()
         self.grid.renew()
 

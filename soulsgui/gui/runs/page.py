@@ -54,11 +54,11 @@ class RunsPage(QWidget):
         self.group = GroupPanel(feed, shell, self)
         self.queue = QueuePanel(feed, shell, self)
         self.thrown = BinPanel(feed, shell, self)
-        self._library = feed.library.runs
+        self._listed = feed.lists.runs
         self._build()
         tell = partial(notify_problem, shell)
         self._list = Throttle(self, self._take_runs, 0)
-        self._library.changed.connect(self._list.request)
+        self._listed.changed.connect(self._list.request)
         self._list.request()
         self._fetch_bin = Fetch(self, self._ask_bin, came=self._take_bin, failed=tell)
         self._fetch_experiments = Fetch(self, self._ask_experiments, came=self._take_experiments, failed=tell)
@@ -142,7 +142,7 @@ class RunsPage(QWidget):
 
     def refresh(self) -> None:
         """Ask for the runs, and for what is known of the chosen one, again."""
-        self._library.renew()
+        self._listed.renew()
         self._fetch_experiments.request()
         self._fetch_bin.request()
         self.details.refresh()
@@ -159,9 +159,11 @@ class RunsPage(QWidget):
         return [found for row in rows if (found := self.model.at(row)) is not None]
 
     def _take_runs(self) -> None:
-        self._library.want()
-        if self._library.known and not self.bin.isChecked():
-            self.model.take(self._library.entries, self._feed.status.run, self._feed.status.queue)
+        self._listed.want()
+        if self.bin.isChecked():
+            self._fetch_bin.request()
+        elif self._listed.known:
+            self.model.take(self._listed.entries, self._feed.status.run, self._feed.status.queue)
             self._fetch_experiments.request()
         self._settle()
 
@@ -174,7 +176,7 @@ class RunsPage(QWidget):
             self._settle()
 
     def _ask_experiments(self) -> Call | None:
-        if not any(run.experiment for run in self._library.entries):
+        if not any(run.experiment for run in self._listed.entries):
             return None
         return self._feed.ask("experiments.list", {"score": "best_mean_return"})
 
@@ -182,7 +184,7 @@ class RunsPage(QWidget):
         self.model.take_experiments(ExperimentList.model_validate(result).experiments)
 
     def _queue_changed(self, queue: list[QueuedRun]) -> None:
-        if self._library.known and not self.bin.isChecked():
+        if self._listed.known and not self.bin.isChecked():
             self.model.show_queue(queue)
             self._settle()
 
@@ -214,11 +216,11 @@ class RunsPage(QWidget):
         self._choose()
 
     def _say_empty(self) -> None:
-        if self._library.known:
+        if self._listed.known:
             self.empty.say("No run yet", "A run is one training from its beginning to its end.")
         else:
             self.empty.say(why_not(self._feed.connection) or "Reading the list of runs …", "")
-        self.empty.button.setVisible(self._library.known)
+        self.empty.button.setVisible(self._listed.known)
 
     def _choose(self) -> None:
         selection = self.table.selectionModel()
@@ -296,7 +298,7 @@ class RunsPage(QWidget):
             self._active = active
             self.details.refresh()
         if not known:
-            self._library.renew()
+            self._listed.renew()
         chosen = self.chosen
         if chosen is not None and chosen.id == status.id:
             self._show_chosen()

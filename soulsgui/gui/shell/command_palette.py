@@ -44,7 +44,7 @@ _SHOWN = 60
 _CHARACTERS, _TITLE_CHARACTERS = 136, 42
 _LINES = 34
 _ROW_ROOM_PX = 10
-_LOOK_EVERY_MS, _OFF_FOR_MS, _HIDDEN_FOR_MS = 100, 1_000, 10_000
+_LOOK_EVERY_MS, _OFF_FOR_MS, _HIDDEN_FOR_MS = 100, 1_000, 3_000
 _MOVES = (Qt.Key.Key_Up, Qt.Key.Key_Down, Qt.Key.Key_PageUp, Qt.Key.Key_PageDown)
 
 
@@ -230,7 +230,7 @@ class CommandPalette(FittingDialog):
         self._commands: list[Entry] = []
         self._places = [*self._pages(), *self._clients(feed)]
         self._rest = [*_settings(window), *self._manual()]
-        self._library = feed.library.runs
+        self._listed = feed.lists.runs
         self._runs = list(self._of_runs())
         self._found: list[Entry] = []
         self._more = 0  # that fit, too, and are not listed
@@ -252,8 +252,8 @@ class CommandPalette(FittingDialog):
         )
         metrics = self.fontMetrics()
         self.resize(metrics.averageCharWidth() * _CHARACTERS, metrics.lineSpacing() * _LINES)
-        self._library.changed.connect(self._runs_changed)
-        self._library.want()
+        self._listed.changed.connect(self._runs_changed)
+        self._listed.want()
         self._list_commands()
 
     def _list_commands(self) -> None:
@@ -314,7 +314,7 @@ class CommandPalette(FittingDialog):
             yield Entry("Manual", title, "help", partial(self._window.open_manual, page), page.stem)
 
     def _of_runs(self) -> Iterator[Entry]:
-        for run in self._library.entries:
+        for run in self._listed.entries:
             look = run_look(run.state)
             act = partial(self._window.show_page, RUNS, run=run.id)
             facts = (look.word, run.env_id, algorithm_title(run), run.id, run.note)

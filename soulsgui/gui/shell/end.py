@@ -13,6 +13,7 @@ from soulsgui.gui.models.rules import goal_words, window_words
 from soulsgui.gui.shell.pages import CLIENT, LOGS, OVERVIEW
 from soulsgui.gui.shell.protocol import Shell, notify_problem
 from soulsgui.gui.states import shown_state
+from soulsgui.gui.theme import GAP_M, GAP_S, GAP_XS
 from soulsgui.gui.widgets.boxes import NO_MARGINS, column, row
 from soulsgui.gui.widgets.command_button import CommandButton, Words
 from soulsgui.gui.widgets.fitting_button import FittingButton
@@ -22,7 +23,6 @@ from soulsgui.gui.widgets.labels import Heading, IconLabel, Label, set_property
 from soulsgui.gui.widgets.message_bar import close_button
 from soulsgui.wire.control import BEST, ClientStatus, Preset, RunStatus, RunSummary
 
-_GAP_PX = 8
 _WORDS_CHARACTERS = 48
 _BEGINS = ("run.start", "run.resume")
 
@@ -114,7 +114,7 @@ class EndStrip(QFrame):
         feed.snapshot_taken.connect(self._look)
         feed.run_changed.connect(self._look)
         feed.asked.connect(self._asked)
-        for listed in (feed.library.runs, feed.library.presets):
+        for listed in (feed.lists.runs, feed.lists.presets):
             listed.changed.connect(self._offer_next)
         self._show()
 
@@ -125,11 +125,11 @@ class EndStrip(QFrame):
         said.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
         said.setMinimumWidth(_WORDS_CHARACTERS * self.fontMetrics().averageCharWidth())
         words = column(self._title, self._detail, margins=NO_MARGINS, gap_px=0)
-        row(self._mark, (words, 1), on=said, margins=NO_MARGINS, gap_px=_GAP_PX)
-        parts = FlowLayout(_GAP_PX)
+        row(self._mark, (words, 1), on=said, margins=NO_MARGINS, gap_px=GAP_S)
+        parts = FlowLayout(GAP_S)
         for part in (said, self.watch, self.next, self.invite, self.go_on, self.log):
             parts.addWidget(part)
-        row((parts, 1), self.close_button, on=self, margins=(12, 5, 6, 5), gap_px=_GAP_PX)
+        row((parts, 1), self.close_button, on=self, margins=(GAP_M, GAP_XS, GAP_S, GAP_XS), gap_px=GAP_S)
 
     def page_chosen(self, name: str) -> None:
         """Another page is in front."""
@@ -163,14 +163,14 @@ class EndStrip(QFrame):
             part.setVisible(not failed)
         self.invite.setVisible(not failed and played_here(self._feed.status.clients))
         self.log.setVisible(failed)
-        self._feed.library.presets.want()
+        self._feed.lists.presets.want()
         self._offer_next()
         self.show()
 
     def _offer_next(self) -> None:
-        library, run = self._feed.library, self._run
+        lists, run = self._feed.lists, self._run
         solved = run.reached == "mean_return" and not run.sweep  # after a sweep its best settings are next
-        found = next_preset(library.presets.entries, run, library.runs.entries) if solved else None
+        found = next_preset(lists.presets.entries, run, lists.runs.entries) if solved else None
         self._next = found
         self.next.setVisible(found is not None)
         if found is not None:

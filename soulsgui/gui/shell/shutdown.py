@@ -71,7 +71,7 @@ class _LastQuestion(FittingDialog):
     decided = Signal(object)
 
     def ask(self, heading: str, words: tuple[QLabel, ...], end: QPushButton, main: QPushButton) -> None:
-        """Put the parts in their places: `end` at the left, and `main`, which Enter presses."""
+        """Show the question: `end` at the left, and `main`, which Enter presses."""
         foot = self.foot(end, main=[main], leave="&Cancel")
         self.remember = QCheckBox("&Remember this; Settings (Ctrl+,) changes it", self)
         self.arrange(Heading(heading, 1, self), *words, self.remember, foot=foot, characters=_CHARACTERS)

@@ -258,8 +258,8 @@ class Toolbar(QToolBar):
         self._of_server: list[QAction] = []
         self._add_run_buttons()
         self._add_right_side(preferences, menu)
-        feed.library.runs.changed.connect(self._update)
-        feed.library.runs.want()
+        feed.lists.runs.changed.connect(self._update)
+        feed.lists.runs.want()
         feed.connection_changed.connect(self._update)
         feed.run_changed.connect(self._update)
         feed.allowed_changed.connect(self._update)
@@ -390,7 +390,7 @@ class Toolbar(QToolBar):
 
     def _update(self) -> None:
         connection, run = self._feed.connection, self._feed.status.run
-        runs = self._feed.library.runs.entries
+        runs = self._feed.lists.runs.entries
         newest = f"“{run_title(runs[0])}”" if runs else "the newest run"
         # One button pauses a run and lets it go on.
         pausing, mark, command, tip = _CONTINUE if run.wished_pause else _PAUSE

@@ -185,7 +185,7 @@ class MainWindow(QMainWindow):
         feed.answered_late.connect(self.settle)
         feed.forgotten.connect(self.pages.make_anew)
         feed.not_agreed.connect(self._ask_agreement)
-        for listed in (feed.library.runs, feed.library.presets):
+        for listed in (feed.lists.runs, feed.lists.presets):
             listed.failed.connect(self._refused)
         client = self._client_side.feed
         for one in (feed, client):

@@ -80,10 +80,10 @@ class WelcomePage(QWidget):
         feed.connection_changed.connect(self._update)
         feed.run_changed.connect(self._update)
         feed.snapshot_taken.connect(self._update)
-        self._library = feed.library
-        self._library.runs.changed.connect(self._show_recent)
-        self._library.runs.want()
-        self._library.presets.want()
+        self._lists = feed.lists
+        self._lists.runs.changed.connect(self._show_recent)
+        self._lists.runs.want()
+        self._lists.presets.want()
         self._update()
         self._show_recent()
 
@@ -152,7 +152,7 @@ class WelcomePage(QWidget):
     def _show_recent(self) -> None:
         for old in self.recent.findChildren(QPushButton):
             old.deleteLater()
-        runs = self._library.runs.entries[:_RECENT]
+        runs = self._lists.runs.entries[:_RECENT]
         for run in runs:
             look = run_look(run.state)
             words = f"{run_title(run)} — {run.env_id}, {count(run.env_steps)} steps, {look.word.lower()}"
@@ -165,7 +165,7 @@ class WelcomePage(QWidget):
 
     def _start(self) -> Call:
         # As overrides the preset's values win over settings of the user's own: it is CartPole that is tried.
-        values = {preset.name: preset.values for preset in self._library.presets.entries}
+        values = {preset.name: preset.values for preset in self._lists.presets.entries}
         wish = {"preset": TRY_IT_PRESET, "overrides": values.get(TRY_IT_PRESET, {}), "name": "Try it"}
         call = self._feed.call("run.start", wish)
         # What it does next is seen there: its services start, then the curve moves.

@@ -128,6 +128,10 @@ class RunManager:
         self, run: RunFolder, settings: Settings, record: RunRecord, left: ActiveRun | None = None
     ) -> RunSession:
         """Make a run the one that goes on; none of its services is started yet."""
+        if self.closing:
+            raise Refused(ErrorCode.NOT_NOW, "The server is being ended.", "Start it again first.")
+        if not run.root.is_dir():  # it may have been put into the bin while it was looked at
+            raise Refused(ErrorCode.NOT_FOUND, f"The run {run.run_id} is gone.", "See: soulsgui runs list")
         self._context.server_state.forget_nodes()
         session = RunSession(self._context, run, settings, record, left)
         self.begun.add(run.run_id)
@@ -205,10 +209,12 @@ class RunManager:
 
     async def _begin_again(self, params: RunResumeParams) -> _Begun:
         library, agreed = self._context.library, AgreedRuns(self._context.folders)
+        number = await asyncio.to_thread(library.next_number)
         resumed = await asyncio.to_thread(resumption, library, agreed, params)
+        # Nothing is waited for from here on: the run may not be put into the bin before it is the active one.
         run, settings = resumed.run, resumed.settings
         again: dict[str, Any] = {"state": "starting", "detail": "", "reached": "", "error": ""}
-        again["number"] = await asyncio.to_thread(library.next_number)  # from now on it is the latest
+        again["number"] = number  # from now on it is the latest
         record = library.record(run).model_copy(update=again | goals(settings))
         agreed.agree(settings)
         before = run.config.read_bytes() if resumed.changes else b""

@@ -7,7 +7,7 @@ from pytestqt.qtbot import QtBot
 from soulsgui.config.layers import defaults_layer
 from soulsgui.config.schema import SECTIONS_OF_ALGORITHMS
 from soulsgui.gui.config.new_run import NewRunDialog
-from soulsgui.gui.config.sweep_fields import Distribution, searchable, suggested
+from soulsgui.gui.config.sweep_fields import SearchScale, searchable, suggested
 from soulsgui.gui.feed import Feed
 from soulsgui.gui.runs.experiments import SweepPart
 from soulsgui.gui.settings.spec import specs
@@ -46,26 +46,26 @@ def test_what_is_suggested_is_in_the_range_of_its_setting(algorithm: str) -> Non
     for key in keys:
         spec = specs()[key]
         scale, *ends = suggested(spec, DEFAULTS.get(key))
-        if scale is not Distribution.CHOICES and all(ends):
+        if scale is not SearchScale.CHOICES and all(ends):
             low, high = (spec.read(end) for end in ends)
             assert (low[1], high[1]) == ("", ""), key
             assert low[0] <= high[0], key
-            assert scale is Distribution.LINEAR or low[0] > 0, key
+            assert scale is SearchScale.LINEAR or low[0] > 0, key
 
 
 @pytest.mark.parametrize(
     ("key", "suggestion"),
     [
-        ("ppo.learning_rate", (Distribution.LOG, "1e-05", "0.01")),
-        ("ppo.epochs", (Distribution.LOG, "2", "40")),
-        ("ppo.adam_beta1", (Distribution.LINEAR, "0.6", "0.975")),
-        ("ppo.target_kl", (Distribution.LINEAR, "", "")),
-        ("ppo.normalize_value", (Distribution.CHOICES, "false, true", "")),
-        ("network.activation", (Distribution.CHOICES, "tanh, relu", "")),
-        ("network.hidden_sizes", (Distribution.CHOICES, "[64, 64]", "")),
+        ("ppo.learning_rate", (SearchScale.LOG, "1e-05", "0.01")),
+        ("ppo.epochs", (SearchScale.LOG, "2", "40")),
+        ("ppo.adam_beta1", (SearchScale.LINEAR, "0.6", "0.975")),
+        ("ppo.target_kl", (SearchScale.LINEAR, "", "")),
+        ("ppo.normalize_value", (SearchScale.CHOICES, "false, true", "")),
+        ("network.activation", (SearchScale.CHOICES, "tanh, relu", "")),
+        ("network.hidden_sizes", (SearchScale.CHOICES, "[64, 64]", "")),
     ],
 )
-def test_a_range_is_suggested_around_the_value(key: str, suggestion: tuple[Distribution, str, str]) -> None:
+def test_a_range_is_suggested_around_the_value(key: str, suggestion: tuple[SearchScale, str, str]) -> None:
     assert suggested(specs()[key], DEFAULTS[key]) == suggestion
 
 

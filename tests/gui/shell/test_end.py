@@ -42,7 +42,7 @@ def strip(qtbot: QtBot, server: FakeFeed, shell: FakeShell) -> EndStrip:
     made = EndStrip(server, shell)
     qtbot.addWidget(made)
     made.page_chosen("overview")
-    server.library.runs.want()
+    server.lists.runs.want()
     return made
 
 

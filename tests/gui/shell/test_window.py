@@ -583,7 +583,7 @@ def test_one_click_starts_the_first_run_of_the_preset(qtbot: QtBot, make: Make, 
     preset = {"name": "cartpole_ppo", "title": "CartPole", "values": values}
     feed.answers["config.presets"] = {"presets": [preset]}
     window = make()
-    qtbot.waitUntil(lambda: feed.library.presets.known)
+    qtbot.waitUntil(lambda: feed.lists.presets.known)
     welcome: Any = window.pages.page
     welcome.try_it.click()
     sent = feed.sent_of("run.start")[0]

@@ -15,7 +15,7 @@ from tests.runner.running import call, until
 
 NO_RUN = "No run is active."
 ENDING = "The run is being ended."
-GOES_ON = "The run {run} goes on."
+GOES_ON = "The run {run} is active."
 NEEDED = "Nothing works without Redis."
 NOT_PAUSED = "Run {run} was not paused: it is running."
 ONLINE = "client-1 is online: it would come back at once."

@@ -36,7 +36,7 @@ def command(name: str, outcome: str = "done") -> AuditEntry:
 def test_it_is_asked_for_when_somebody_wants_it_and_when_it_may_be_another(
     qtbot: QtBot, fake: FakeFeed, asked: Callable[[int], None]
 ) -> None:
-    runs = fake.library.runs
+    runs = fake.lists.runs
     fake.answers[RUNS] = told("a")
     fake.take_snapshot(fake.status)
     asked(0)  # nobody wants it
@@ -64,7 +64,7 @@ def test_it_is_asked_for_when_somebody_wants_it_and_when_it_may_be_another(
 
 
 def test_what_is_refused_is_told_and_what_comes_late_is_taken(qtbot: QtBot, fake: FakeFeed) -> None:
-    runs = fake.library.runs
+    runs = fake.lists.runs
     runs.want()
     qtbot.waitUntil(lambda: len(fake.sent_of(RUNS)) == 1)
     call = fake.sent_of(RUNS)[-1].call

@@ -37,6 +37,7 @@ class ServerList(QObject, Generic[Entry]):
         self.entries: list[Entry] = []
         self._wanted = self._again = False
         self._call: Call | None = None
+        self._late: Call | None = None  # to which no answer came in time
         self._soon = QTimer(self, singleShot=True, interval=_TOGETHER_MS)
         self._soon.timeout.connect(self._ask)
         feed.snapshot_taken.connect(self.renew)
@@ -58,6 +59,7 @@ class ServerList(QObject, Generic[Entry]):
         if self._call is not None:
             self._again = True
             return
+        self._forget_late()
         self._call = self._feed.ask(self._command)
         if self._call is not None:
             self._call.done.connect(self._take)
@@ -77,9 +79,15 @@ class ServerList(QObject, Generic[Entry]):
             self.failed.emit(error)
 
     def _silent(self, error: ApiError) -> None:
-        # An answer that comes after all is taken: a server may be merely busy.
+        # An answer that comes after all is taken, unless it is asked for again: a server may be merely busy.
+        self._late = self._call
         self._end()
         self.failed.emit(error)
+
+    def _forget_late(self) -> None:
+        if self._late is not None:
+            self._late.disconnect(self)
+            self._late = None
 
     def _end(self) -> None:
         again, self._call, self._again = self._again, None, False
@@ -93,13 +101,14 @@ class ServerList(QObject, Generic[Entry]):
     def _forget(self) -> None:
         """Another server is followed from now on; what this one was asked for is over with its connection."""
         self.entries, self.known = [], False
+        self._forget_late()
         if self._call is not None:
             self._call.disconnect(self)
         self._call, self._again = None, False
         self.changed.emit()
 
 
-class Library(QObject):
+class ServerLists(QObject):
     """The runs, the newest first, and the presets."""
 
     def __init__(self, feed: "Feed") -> None:
