@@ -80,8 +80,9 @@ class ServerList(QObject, Generic[Entry]):
 
     def _silent(self, error: ApiError) -> None:
         # An answer that comes after all is taken, unless it is asked for again: a server may be merely busy.
-        self._late = self._call
+        call = self._call
         self._end()
+        self._late = call
         self.failed.emit(error)
 
     def _forget_late(self) -> None:
@@ -90,7 +91,7 @@ class ServerList(QObject, Generic[Entry]):
             self._late = None
 
     def _end(self) -> None:
-        again, self._call, self._again = self._again, None, False
+        again, self._call, self._late, self._again = self._again, None, None, False
         if again:
             self.renew()
 

@@ -171,8 +171,10 @@ def _check_resume(runner: "Runner", params: control.RunResumeParams) -> None:
     refuse_without_torch()
     check_redis(runner)
     runner.run_manager.check_room(params.if_active)
-    if params.run == LATEST:  # that one is known, and asked about at every status; others are found later
-        known = params.model_copy(update={"run": runner.run_manager.record.id or LATEST})
+    last = runner.run_manager.record.id
+    # That one is known, and asked about at every status; others are found later, as is one put into the bin.
+    if params.run == LATEST and (not last or (runner.library.root / last).is_dir()):
+        known = params.model_copy(update={"run": last or LATEST})
         resumption(runner.library, AgreedRuns(runner.folders), known)
 
 

@@ -71,7 +71,7 @@ def test_harm_is_found_and_named(
     assert (info.valid, info.resumable) == (False, False)
     assert said in info.error
     assert said in info.allowed["run.resume"]
-    with pytest.raises(CheckpointError, match="can't go on"):
+    with pytest.raises(CheckpointError, match="can't continue"):
         checkpoints.get_resumable(saved, "checkpoint")
     with pytest.raises(CheckpointError, match=f"No checkpoint of {saved.run_id} .* checkpoint is damaged"):
         checkpoints.check_resumable(saved)
