@@ -58,6 +58,7 @@ def by_place(pieces: Iterable[Segments]) -> dict[tuple[int, int, int], dict[str,
 def test_what_is_played_through_a_server_is_what_is_played_locally(kind: str, redis_address: Address) -> None:
     toy, more = KINDS[kind]
     played = {"env.id": f"{TOYS}{toy}-v0", "env.kwargs": {"length": 20}, "env.num_envs": ENVS}
+    played["client.segment_length"] = 7  # so that segments begin within episodes, too
     settings = as_settings({"algorithm": "dqn", "inference": "server", **played, **more})
     env = settings.env.id, settings.env.kwargs, settings.env.wrappers
     with closing(make_env(*env)) as made:
