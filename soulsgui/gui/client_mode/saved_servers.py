@@ -13,7 +13,8 @@ from soulsgui.errors import UsageError
 from soulsgui.gui import text
 from soulsgui.gui.client_mode.runner import START_TIMEOUT_S, ClientSide
 from soulsgui.gui.client_mode.state import server_words, trial_words
-from soulsgui.gui.feed import Call, Feed, Fetch
+from soulsgui.gui.feed import Call, Feed
+from soulsgui.gui.fetch import Fetch
 from soulsgui.gui.models.connection import why_not
 from soulsgui.gui.models.rules import Question
 from soulsgui.gui.theme import GAP_S

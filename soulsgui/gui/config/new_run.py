@@ -21,7 +21,8 @@ from soulsgui.config.schema import shipped_values
 from soulsgui.gui import text
 from soulsgui.gui.config.differences import still_winning
 from soulsgui.gui.config.sweep_fields import STEPS, SweepFields
-from soulsgui.gui.feed import Call, Feed, Fetch
+from soulsgui.gui.feed import Call, Feed
+from soulsgui.gui.fetch import Fetch
 from soulsgui.gui.models.connection import why_not
 from soulsgui.gui.models.rules import run_title
 from soulsgui.gui.settings.spec import as_yaml

@@ -7,7 +7,8 @@ from typing import Any
 from PySide6.QtWidgets import QCheckBox, QStackedLayout, QVBoxLayout, QWidget
 
 from soulsgui.gui import text
-from soulsgui.gui.feed import Call, Feed, Fetch
+from soulsgui.gui.feed import Call, Feed
+from soulsgui.gui.fetch import Fetch
 from soulsgui.gui.models.records import Column, RecordsModel, number
 from soulsgui.gui.models.rules import run_title, why_refused
 from soulsgui.gui.settings.form import SettingsForm

@@ -7,7 +7,8 @@ from typing import Any
 from PySide6.QtWidgets import QStackedLayout, QWidget
 
 from soulsgui.gui import text
-from soulsgui.gui.feed import Call, Feed, Fetch
+from soulsgui.gui.feed import Call, Feed
+from soulsgui.gui.fetch import Fetch
 from soulsgui.gui.models.connection import Connection
 from soulsgui.gui.models.records import Column, RecordsModel, number
 from soulsgui.gui.shell import Shell, notify_problem

@@ -12,7 +12,8 @@ from PySide6.QtWidgets import QPushButton, QSizePolicy, QStackedLayout, QTabWidg
 from soulsgui.config.paths import Folders
 from soulsgui.config.schema import shipped_values
 from soulsgui.gui import text
-from soulsgui.gui.feed import Call, Feed, Fetch
+from soulsgui.gui.feed import Call, Feed
+from soulsgui.gui.fetch import Fetch
 from soulsgui.gui.icons import dress
 from soulsgui.gui.models.connection import why_not
 from soulsgui.gui.models.rules import (

@@ -9,7 +9,8 @@ from PySide6.QtGui import QGuiApplication, QHideEvent, QKeySequence, QShortcut, 
 from PySide6.QtWidgets import QHBoxLayout, QPushButton, QSplitter, QStackedLayout, QStackedWidget, QWidget
 
 from soulsgui.gui import text
-from soulsgui.gui.feed import Call, Feed, Fetch, together
+from soulsgui.gui.feed import Call, Feed, together
+from soulsgui.gui.fetch import Fetch
 from soulsgui.gui.icons import dress
 from soulsgui.gui.models.connection import why_not
 from soulsgui.gui.models.rules import Question, purge_question, run_title, why_refused

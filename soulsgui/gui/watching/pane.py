@@ -20,7 +20,8 @@ from PySide6.QtWidgets import (
 )
 
 from soulsgui.gui import text
-from soulsgui.gui.feed import Call, Feed, Fetch, JobCall
+from soulsgui.gui.feed import Call, Feed, JobCall
+from soulsgui.gui.fetch import Fetch
 from soulsgui.gui.models.connection import why_not
 from soulsgui.gui.runs.models import described, evaluated_words
 from soulsgui.gui.states import run_is_active
