@@ -31,15 +31,9 @@ from soulsgui.gui.theme import GAP_M
 from soulsgui.gui.widgets.boxes import NO_MARGINS, row
 from soulsgui.gui.widgets.command_button import CommandButton, Stage, Words
 from soulsgui.gui.widgets.dialog import FormDialog
-from soulsgui.gui.widgets.inputs import (
-    ENVIRONMENT,
-    PresetBox,
-    give_room,
-    leave_wheel_to_page,
-    picture_of,
-    time_words,
-)
+from soulsgui.gui.widgets.inputs import give_room, leave_wheel_to_page
 from soulsgui.gui.widgets.labels import Label, muted, wrapped
+from soulsgui.gui.widgets.presets import ENVIRONMENT, PresetBox, picture_of, time_words
 from soulsgui.wire.control import ApiError, ConfigValues, Preset
 
 CLIENTS, GOAL, SEED = "clients.local", "stop.mean_return", "seed"

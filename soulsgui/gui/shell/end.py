@@ -18,9 +18,9 @@ from soulsgui.gui.widgets.boxes import NO_MARGINS, column, row
 from soulsgui.gui.widgets.command_button import CommandButton, Words
 from soulsgui.gui.widgets.fitting_button import FittingButton
 from soulsgui.gui.widgets.flow_layout import FlowLayout
-from soulsgui.gui.widgets.inputs import ENVIRONMENT, task_of, time_words
 from soulsgui.gui.widgets.labels import Heading, IconLabel, Label, set_property
 from soulsgui.gui.widgets.message_bar import close_button
+from soulsgui.gui.widgets.presets import ENVIRONMENT, task_of, time_words
 from soulsgui.wire.control import BEST, ClientStatus, Preset, RunStatus, RunSummary
 
 _WORDS_CHARACTERS = 48
