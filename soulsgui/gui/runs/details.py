@@ -143,7 +143,7 @@ class EventsTab(QWidget):
 class RunSettingsTab(QWidget):
     """The settings a run works or worked with; the form is made when it is first shown."""
 
-    def __init__(self, feed: Feed, shell: Shell, parent: QWidget | None = None) -> None:
+    def __init__(self, feed: Feed, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._feed = feed
         self._run = ""
@@ -231,7 +231,7 @@ class RunDetails(QWidget):
         self._shell = shell
         self._run: RunSummary | None = None
         self.checkpoints = CheckpointsTab(feed, shell, self)
-        self.settings = RunSettingsTab(feed, shell, self)
+        self.settings = RunSettingsTab(feed, self)
         self.events = EventsTab(feed, shell, self)
         self.videos = VideosTab(feed, shell, self)
         self._build()
