@@ -119,7 +119,8 @@ class ServerLine(QWidget):
         self.place = muted(ElidedLabel("", self))
         self.place.setMinimumWidth(self.fontMetrics().averageCharWidth() * _PLACE_CHARACTERS)
         words = Words("&Test", "Testing …", "Tested")
-        self.test = CommandButton(words, "search", self._test, self)
+        test = partial(feed.call, "servers.test", timeout_s=_TEST_TIMEOUT_S)
+        self.test = CommandButton(words, "search", test, self)
         self.test.finished.connect(self._tested)
         self.test.problem.connect(self.problem)
         self.change = FittingButton("&Change address…", "edit", self)
@@ -142,9 +143,6 @@ class ServerLine(QWidget):
         for button in (self.change, self.paste):
             button.setVisible(lost)
             button.setEnabled(not why)
-
-    def _test(self) -> Call:
-        return self._feed.call("servers.test", timeout_s=_TEST_TIMEOUT_S)
 
     def _tested(self, result: dict[str, Any]) -> None:
         name = self._feed.status.server.name or "This computer's own server"

@@ -192,7 +192,7 @@ class OverviewPage(QWidget):
         self.plot.all_asked.connect(lambda metric, run: self._shell.show_page(PLOTS, metric=metric, run=run))
         self.clients.emptied.connect(self._say_no_clients)
         for part in (self.services.signals, self.plot, self.clients, self.log):
-            part.problem.connect(self._tell)
+            part.problem.connect(partial(notify_problem, self._shell))
         self.services.signals.log_asked.connect(self._open_log)
         self.since.chosen.connect(self._open_log_at)
         self.log.open_logs.clicked.connect(lambda: self._open_log(""))
@@ -222,9 +222,6 @@ class OverviewPage(QWidget):
     def _open_log_at(self, event: Event) -> None:
         place = {"service": event.service, "run": event.run_id, "time": event.time}
         self._shell.show_page("logs", **place)
-
-    def _tell(self, error: ApiError) -> None:
-        notify_problem(self._shell, error)
 
     def _plot_ready(self, plot: "Plot") -> None:
         plot.clicked.connect(self._look_for_checkpoint)

@@ -209,7 +209,7 @@ class MainWindow(QMainWindow):
         self.toolbar.servers.add_wanted.connect(self.open_add_server)
         self.toolbar.problem.connect(self._refused)
         self.toolbar.quicksave.finished.connect(self._saved)
-        self.toolbar.resume.finished.connect(self._show_overview)
+        self.toolbar.resume.finished.connect(lambda _: self.show_page(OVERVIEW))
         self.toolbar.events.chosen.connect(self._event_chosen)
         self.notifier.opened.connect(self._notification_opened)
         self.menu.invite.triggered.connect(self.open_invite)
@@ -515,9 +515,6 @@ class MainWindow(QMainWindow):
         shown = self._entries[self.pages.shown].title if self.pages.shown and page is None else ""
         section = over.section if over is not None else ""
         (known or ManualDialog(around)).open_at(section or shown, page)
-
-    def _show_overview(self) -> None:
-        self.show_page(OVERVIEW)
 
     def _refused(self, error: ApiError) -> None:
         notify_problem(self, error)
