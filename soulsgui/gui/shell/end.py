@@ -48,10 +48,12 @@ def end_words(run: RunStatus) -> EndWords | None:
     if run.reached == "mean_return":
         title = f"Solved: reached {goal_words(run.goal_return or 0.0)} after {after}"
         # Training goes on while an evaluation is played: the model that reached the goal is a little older.
+        if run.goal_judged_by != "evaluation":
+            title += f" and {steps} steps"
         detail = {
             "evaluation": f"Mean of an evaluation: {mean}. The run made {steps} steps.",
-            "both": f"{window_words(run)}: {mean}, confirmed by greedy episodes, after {steps} steps.",
-            "training": f"{window_words(run)}: {mean}, after {steps} steps.",
+            "both": f"{window_words(run)}: {mean}, confirmed by greedy episodes.",
+            "training": f"{window_words(run)}: {mean}.",
         }[run.goal_judged_by]
         return EndWords("star", Tone.GOOD, title, detail)
     best = text.value(run.best_mean_return)
