@@ -148,7 +148,7 @@ class OverviewPage(QWidget):
         self.no_clients = muted(wrapped("", self))
         self.no_clients.setAlignment(Qt.AlignmentFlag.AlignCenter)
         self.clients = ClientsSection(feed, "overviewClients", CLIENT_ACTIONS, self.no_clients, parent=self)
-        self.bottleneck = muted(ElidedLabel("", self))
+        self.bottleneck = ElidedLabel("", self)
         self.bottleneck.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Preferred)
         self.log = LastLines(feed, shell.settings(), self.bottleneck, self)
         self.landing = self.plot.host
