@@ -188,7 +188,7 @@ def test_folders_and_settings_stand_anywhere() -> None:
 def test_a_folder_whose_name_is_no_text_is_refused(terminal: Terminal) -> None:
     for option in ("--data-dir", "--config-dir"):
         terminal.places = [option, os.fsdecode(b"/tmp/n\xff")]
-        said = "The name of the folder /tmp/n\ufffd is no text in UTF-8.\nChoose another: " + option
+        said = "The name of the folder /tmp/n\ufffd is not valid UTF-8.\nChoose another: " + option
         assert said in terminal.err("serve --idle")
 
 
@@ -216,28 +216,31 @@ def test_limits_of_the_system_are_told_in_words(
     ("words", "said"),
     [
         # the command line
-        ("fly", "'fly' is no command. There are: gui, serve,"),
-        ("serv", "'serv' is no command. Did you mean serve?"),
-        ("run strat", "'strat' is no command. Did you mean start?"),
-        ("prob", "'prob' is no command."),
-        ("completion", "'completion' is no command. There are: gui, serve,"),
-        ("Check", "'Check' is no command. Did you mean checkpoints?"),
+        ("fly", "'fly' is not a command. There are: gui, serve,"),
+        ("serv", "'serv' is not a command. Did you mean serve?"),
+        ("run strat", "'strat' is not a command. Did you mean start?"),
+        ("prob", "'prob' is not a command."),
+        ("completion", "'completion' is not a command. There are: gui, serve,"),
+        ("Check", "'Check' is not a command. Did you mean checkpoints?"),
         ("run fly", "There are: queue, start, resume, stop, pause, continue."),
-        ("status --jsn", "soulsgui status: error: --jsn is nothing that it takes. Did you mean --json?"),
-        ("status extra", "extra is nothing that it takes. What there is: soulsgui status --help"),
+        (
+            "status --jsn",
+            "soulsgui status: error: --jsn is not an argument of this command. Did you mean --json?",
+        ),
+        ("status extra", "extra is not an argument of this command. See: soulsgui status --help"),
         ("clients pause", "NAME is missing."),
         ("trainer", "--run is missing."),
         ("serve --local-clients many", "--local-clients should be a whole number, not 'many'."),
         ("evaluate --episodes x", "--episodes should be a whole number, not 'x'."),
         ("client --rate fast", "--rate should be a number, not 'fast'."),
-        ("logs trainer -n", "-n needs a value behind it."),
+        ("logs trainer -n", "-n needs a value after it."),
         ("shutdown all", "what should be one of 'clients', 'run', 'server', not 'all'."),
         ("call NOPE", "There is no command 'NOPE'.\nAll of them: docs/api.md"),
         ("call run.strat", "Did you mean run.start, "),
         ("call status.get", "Did you mean soulsgui status? "),
         ("call server.hello {", "The parameters are not JSON: look at character 2."),
         *(
-            (f"call server.hello {word}", "The parameters are no JSON object.")
+            (f"call server.hello {word}", "The parameters are not a JSON object.")
             for word in ("[1]", "3", "'\"x\"'")
         ),
         # settings
@@ -250,9 +253,9 @@ def test_limits_of_the_system_are_told_in_words(
         ("join pauze", "Did you mean: soulsgui join pause?"),
         ("join gamer-01", "There is no invitation in gamer-01"),
         ("join --here gamer-01", "--here"),
-        ("join --for 1h", "--for and --after-episode go with a pause"),
-        ("join continue --after-episode", "--for and --after-episode go with a pause"),
-        ("join stop --json", "--json goes with `join status`."),
+        ("join --for 1h", "--for and --after-episode only work with `join pause`"),
+        ("join continue --after-episode", "--for and --after-episode only work with `join pause`"),
+        ("join stop --json", "--json only works with `join status`."),
         ("join pause --for 3q", "a number and its unit, s, m (or min) or h, up to a week"),
         ("join pause --for 200h", "up to a week"),
         # services in the foreground
@@ -377,8 +380,8 @@ def test_without_a_runner_is_code_3_and_silence_on_standard_output(terminal: Ter
     ("saved", "printed", "explained"),
     [
         ({"memory": True}, ", with its replay memory)", ""),
-        ({"memory_in_file": True}, "(7 steps, 9 bytes)", "of use only if training stops right there"),
-        ({}, "(7 steps, 9 bytes)", "the algorithm of this run keeps none"),
+        ({"memory_in_file": True}, "(7 steps, 9 bytes)", "only be used if training stops right then"),
+        ({}, "(7 steps, 9 bytes)", "the algorithm of this run uses none"),
     ],
 )
 def test_a_quicksave_says_what_there_is_of_the_replay_memory(
@@ -432,7 +435,7 @@ def test_config_is_set_shown_checked_and_compared(terminal: Terminal) -> None:
     assert terminal.json("config show ppo") == shown["ppo"]
     assert terminal.json("config show ppo.gamma") == 0.5
     said = terminal.err("config show dqnn")
-    assert "'dqnn' is neither a setting nor a section of them.\nDid you mean dqn?" in said
+    assert "'dqnn' is neither a setting nor a section.\nDid you mean dqn?" in said
     assert "cartpole_ppo" in terminal.err("config show --preset cartpol_ppo")
     terminal.err("config set seed=-1")
     terminal.err("config set seeed=1")
@@ -443,8 +446,8 @@ def test_config_is_set_shown_checked_and_compared(terminal: Terminal) -> None:
     assert "seed: 9" in terminal.config.read_text()
     said = terminal.out("config set redis.lan=true stop.window=9")
     at_once = "while it runs: soulsgui server set --lan ..."
-    assert said.endswith(f"redis.lan: takes effect when the server starts anew; {at_once}\n")
-    assert "stop.window: takes effect with the next new run; one that goes on takes it by: " in said
+    assert said.endswith(f"redis.lan: takes effect when the server is restarted; {at_once}\n")
+    assert "stop.window: takes effect with the next new run; for the active run: " in said
     terminal.out("config set alerts.webhook=https://hooks.example.org/secret")
     for words in ("config diff", "config show alerts", "config show alerts.webhook"):
         said = terminal.out(words)
@@ -630,10 +633,10 @@ def test_all_in_a_bin_is_removed_for_good_only_once_that_is_agreed_to(
     runner.answer = {"freed_bytes": 5}
     for words, typed in (("runs purge", "\n"), ("checkpoints purge", ""), ("runs purge", "no\n")):
         monkeypatch.setattr("sys.stdin", io.StringIO(typed))
-        assert "nothing was removed" in terminal.err(words)
+        assert "nothing was deleted" in terminal.err(words)
     assert runner.asked == []
     for words in ("runs purge one", "checkpoints purge --yes", "runs purge --yes"):
-        assert "free again" in terminal.out(words)
+        assert "are free now" in terminal.out(words)
     monkeypatch.setattr("sys.stdin", io.StringIO("y\n"))
     terminal.out("runs purge")
     assert [name for name, _ in runner.asked] == ["runs.purge", "checkpoint.purge", *["runs.purge"] * 2]
@@ -643,7 +646,7 @@ def test_what_a_file_can_not_be_written_to_is_refused_before_the_work(
     terminal: Terminal, runner: FakeRunner, tmp_path: Path
 ) -> None:
     for words in ("runs export --output", "checkpoints export best --format onnx --output"):
-        assert f"Name a file in it: --output {tmp_path}" in terminal.err(words, tmp_path)
+        assert f"Give a file in it: --output {tmp_path}" in terminal.err(words, tmp_path)
         assert "There is no folder" in terminal.err(words, tmp_path / "none" / "a.zip")
     assert "is a folder: runs are imported from" in terminal.err("runs import", tmp_path)
     assert "There is no file" in terminal.err("runs import", tmp_path / "none")
@@ -658,7 +661,7 @@ def test_a_server_is_looked_for_at_another_address_first(terminal: Terminal, tmp
     assert moved.addresses == (("router.example.org", INVITED.addresses[0][1]), *INVITED.addresses)
     assert moved.found_at("router.example.org") == moved
     assert "no address of a server" in terminal.err(f"join {path} --address a:b")
-    assert "goes with an invitation" in terminal.err("join --address router")
+    assert "only works with an invitation" in terminal.err("join --address router")
 
 
 def test_an_invitation_is_good_for_its_own_name_alone(terminal: Terminal, tmp_path: Path) -> None:
@@ -692,7 +695,7 @@ def test_an_invitation_overwrites_only_an_older_one_of_its_client(terminal: Term
     foreign.write_text("years of work")
     for path in (other, foreign):
         said = terminal.err("invite gamer --file", path)
-        assert f"{path} exists and is no earlier invitation of gamer" in said
+        assert f"{path} exists and is not an earlier invitation of gamer" in said
     assert f"{tmp_path} is a folder" in terminal.err("invite gamer --file", tmp_path)
     assert "There is no folder" in terminal.err("invite gamer --file", tmp_path / "no" / "where")
     terminal.err("invite gamer --file", own, code=3)  # no runner is there to be asked: nothing is written
@@ -807,7 +810,7 @@ def test_the_owner_pauses_and_ends_a_join_from_elsewhere(terminal: Terminal, tmp
         assert "soulsgui join stop" in terminal.err("shutdown", code=3)
         # Whoever started it takes note of its end.
         threading.Thread(target=join.wait, daemon=True).start()
-        assert "helps no longer" in terminal.out("join stop")
+        assert "no longer helps" in terminal.out("join stop")
         assert not control.exists()
         assert join.wait(LIMIT_S) == 0
     finally:
@@ -842,7 +845,7 @@ class _OtherRunner(BaseHTTPRequestHandler):
 
 @pytest.mark.parametrize(
     ("younger_s", "code", "words"),
-    [(60.0, 3, ("has ended without a farewell", "soulsgui serve")), (0.0, 4, ("wrong token",))],
+    [(60.0, 3, ("ended unexpectedly", "soulsgui serve")), (0.0, 4, ("wrong token",))],
     ids=["dead", "alive"],
 )
 def test_a_runner_that_refuses_is_believed_while_it_lives_and_its_place_is_not_taken_for_it(

@@ -149,7 +149,7 @@ def test_an_invited_computer_plays_until_it_is_revoked_or_invited_anew(
     assert session_of(server, "gamer") == session != ""
 
     done = soulsgui("revoke", "gamer", folder=server.folder)
-    assert (done.returncode, done.stdout) == (0, "gamer is revoked and is cut off.\n")
+    assert (done.returncode, done.stdout) == (0, "gamer is revoked and cut off.\n")
     revoked = time.monotonic()
     wait_for(lambda: connections_of(server, "gamer") == 0, "its connections are closed", 1.0)
     report.injected("a client that plays is revoked: how long its connections lasted after that")

@@ -59,7 +59,7 @@ async def test_invited_seen_revoked_forgotten(runner: Runner, capsys: pytest.Cap
     await asyncio.to_thread(beat, invitation)
     await until(lambda: client(runner, "pc").state == "waiting")
     places = ["--config-dir", str(runner.folders.config), "--data-dir", str(runner.folders.data)]
-    for said in ("pc: pause is wished\n", "pc: it was paused already\n"):
+    for said in ("pc: pause requested\n", "pc: it was paused already\n"):
         assert await asyncio.to_thread(run, ["clients", "pause", "pc", *places]) == 0
         assert capsys.readouterr().out == said
         await until(lambda: client(runner, "pc").wish == "pause")

@@ -115,7 +115,7 @@ def test_a_change_that_can_not_be_written_is_none(path: Path) -> None:
 @pytest.mark.parametrize(
     ("listens", "said", "steps"),
     [
-        (False, "the server listens on loopback alone", ["server set --lan on", "--reissue"]),
+        (False, "the server listens on loopback only", ["server set --lan on", "--reissue"]),
         (True, "this computer has no private address now", ["--reissue"]),
     ],
 )
