@@ -467,7 +467,7 @@ def test_a_resume_that_can_not_be_is_said_before_anything_starts(terminal: Termi
     made = add_run(terminal)
     Library(made.root.parent).write_settings(made, Settings())
     for words, said in (
-        ("seed=5 --set stop.window=3", "seed: can't change in a run that goes on"),
+        ("seed=5 --set stop.window=3", "seed: can't change in a resumed run"),
         ("learner.processes=2 --set learner.compile=on", "learner.compile = 'on': does not go with"),
         ("stop.windw=3", "Did you mean stop.window?"),
     ):
@@ -660,7 +660,7 @@ def test_a_server_is_looked_for_at_another_address_first(terminal: Terminal, tmp
     assert moved == saved.find(INVITED.server_id)
     assert moved.addresses == (("router.example.org", INVITED.addresses[0][1]), *INVITED.addresses)
     assert moved.found_at("router.example.org") == moved
-    assert "no address of a server" in terminal.err(f"join {path} --address a:b")
+    assert "not the address of a server" in terminal.err(f"join {path} --address a:b")
     assert "only works with an invitation" in terminal.err("join --address router")
 
 

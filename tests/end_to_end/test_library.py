@@ -49,7 +49,7 @@ def test_a_run_is_taken_back_handed_on_as_a_file_and_forked(server: RunningServe
     assert "tensors, read again equal" in typed("checkpoints", *exported)
     assert weights.is_file()
     target = tmp_path / "first.soulsrun"
-    assert "read again whole" in typed("runs", "export", "--output", str(target))
+    assert "read again without errors" in typed("runs", "export", "--output", str(target))
     with zipfile.ZipFile(target) as archive:
         assert "data:image/png;base64," in archive.read("report.html").decode()
         assert archive.read("curves/updates.csv").decode().startswith("attempt,")

@@ -117,7 +117,7 @@ async def test_who_was_invited_comes_in_later_but_for_a_damaged_list_which_is_an
     folders.invited.write_bytes(folders.invited.read_bytes()[:-9])
     async with opened(new_runner(folders)) as runner:
         event = next(event for event in runner.events.newest(20) if event.level == "error")
-        assert "list of the invited is lost" in event.what
+        assert "list of invited clients is lost" in event.what
         assert "clients.damaged-" in event.cause
         assert "soulsgui invite" in event.remedy
         assert await asyncio.to_thread(is_let_in, await invite(runner, "a"))

@@ -43,7 +43,7 @@ async def test_live_settings_change_at_a_known_update_stay_and_are_undone(runner
     run = runner.run_manager.run
     assert run is not None
     await until(lambda: runner.supervisor.running("evaluator"))
-    with pytest.raises(Refused, match="Nothing was changed"):
+    with pytest.raises(Refused, match="no change in this run"):
         await call(runner, "config.undo")
     evaluator = runner.supervisor.pid_of("evaluator")
 
@@ -61,7 +61,7 @@ async def test_live_settings_change_at_a_known_update_stay_and_are_undone(runner
     for rate in (1e-4, 1e-3):
         assert (await call(runner, "config.undo"))["change"]["after"][RATE] == rate
     assert runner.library.settings(run).evaluation.episodes == 10
-    with pytest.raises(Refused, match="Nothing was changed"):
+    with pytest.raises(Refused, match="no change in this run"):
         await call(runner, "config.undo")
 
 

@@ -222,7 +222,7 @@ def test_a_goal_that_is_reached_by_chance_again_and_again_is_told_of_more_and_mo
     told = [event.what for event in events]
     assert [words.split()[4] for words in told] == ["1", "2", "4", "8", "16"]
     assert "of 10. The run" in told[0]
-    assert "of 10 (16 times by now). The run" in told[-1]
+    assert "of 10 (16 times so far). The run" in told[-1]
 
 
 def test_that_a_run_is_not_saved_is_told_once_and_its_end_too(news: RunNews, events: list[Event]) -> None:

@@ -104,7 +104,7 @@ def test_what_is_pinned_or_needed_is_not_thrown_away(library: Library, thrown: B
     with pytest.raises(Refused, match="keeps its current checkpoint"):
         thrown.throw_checkpoint(run, library.checkpoints.get(run, "checkpoint"), goes_on=True)
     run.resume_from.write_text("history/7")
-    with pytest.raises(Refused, match="about to go on from"):
+    with pytest.raises(Refused, match="about to continue from"):
         thrown.throw_checkpoint(run, library.checkpoints.get(run, "history/7"), goes_on=True)
     library.checkpoints.edit(run, "history/7", None, True)
     with pytest.raises(Refused, match="is pinned"):
