@@ -295,7 +295,7 @@ def test_a_setting_of_another_algorithm_is_said_to_have_no_effect(
     terminal: Terminal, runner: FakeRunner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("soulsgui.runner.headless.serve", lambda _folders, _options: 0)
-    said = "dqn.agent has no effect while algorithm is ppo: set algorithm=dqn as well.\n"
+    said = "dqn.agent has no effect while algorithm is ppo: set algorithm=dqn, too.\n"
     for words in ("serve", "run start", "config show", "config check"):
         assert said in terminal.err(f"{words} --set dqn.agent=iqn", code=0)
     for words in ("serve", "config show"):
@@ -468,7 +468,7 @@ def test_a_resume_that_can_not_be_is_said_before_anything_starts(terminal: Termi
     Library(made.root.parent).write_settings(made, Settings())
     for words, said in (
         ("seed=5 --set stop.window=3", "seed: can't change in a resumed run"),
-        ("learner.processes=2 --set learner.compile=on", "learner.compile = 'on': does not go with"),
+        ("learner.processes=2 --set learner.compile=on", "learner.compile = 'on': does not work with"),
         ("stop.windw=3", "Did you mean stop.window?"),
     ):
         assert said in terminal.err(f"serve --resume latest --set {words}")

@@ -108,7 +108,7 @@ def without_effect(keys: Collection[str], algorithm: str) -> str:
         if idle := [key for key in keys if key.startswith(f"{other}.")]:
             verb = "has" if len(idle) == 1 else "have"
             told = f"{', '.join(idle)} {verb} no effect while algorithm is {algorithm}"
-            lines.append(f"{told}: set algorithm={other} as well.")
+            lines.append(f"{told}: set algorithm={other}, too.")
     return "\n".join(lines)
 
 
@@ -342,6 +342,6 @@ def received_settings(values: Mapping[str, Any]) -> dict[str, Any]:
         raise ClientRegistrationError(
             f"The server's configuration can't be used: {key} = {reprlib.repr(values[key])}: "
             f"{reason_of(wrong)}.",
-            "Tell its owner. If that is right there, client and server are of different versions: update the "
+            "Tell its owner. If it is valid there, client and server have different versions: update the "
             "older one.",
         ) from error

@@ -103,7 +103,7 @@ class RemotePolicy:
             if reply is not None and reply.refused:
                 raise ClientRegistrationError(
                     f"The inference server refused this client: {printable(reply.refused)}.",
-                    "Begin it with a smaller --num-envs, or later, or ask the server's owner for more of "
+                    "Start it with a smaller --num-envs, or later, or ask the server's owner to raise "
                     "central.inference_servers.",
                 )
             if reply is not None and len(reply.action) == count:

@@ -365,7 +365,7 @@ def _worse(path: Path, error: Exception) -> StoreError:
     passing = isinstance(error, sqlite3.OperationalError) and not str(error).startswith("no such ")
     if passing:
         return StoreError(
-            f"{path} can't be used: {error}.", "Look at its rights and at the space of its disk."
+            f"{path} can't be used: {error}.", "Check its permissions and the free space of its disk."
         )
     return damaged(path, error)
 

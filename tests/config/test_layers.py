@@ -212,11 +212,11 @@ def test_a_retired_setting_is_said_once_with_what_replaces_it(
         layer = parse_layer("redis:\n  tls: true\n  port: 3\n", "retired.yaml")
         assert (layer.values, layer.problems) == ({"redis.port": 3}, ())
     assert caplog.messages == [
-        "retired.yaml: redis.tls is retired, and left out: "
+        "retired.yaml: redis.tls was removed, and is ignored: "
         "other computers are always let in by the gateway, encrypted (redis.lan, redis.public)"
     ]
     (problem,) = parse_assignments(["redis.tls=true"]).problems
-    assert str(problem).startswith("--set: redis.tls: is retired: other computers")
+    assert str(problem).startswith("--set: redis.tls: was removed: other computers")
     path = tmp_path / "config.json"
     path.write_text(Settings().model_dump_json().replace('"redis":{', '"redis":{"tls":true,'))
     assert '"tls"' in path.read_text()

@@ -46,7 +46,7 @@ def test_a_run_is_taken_back_handed_on_as_a_file_and_forked(server: RunningServe
 
     weights = tmp_path / "policy.safetensors"
     exported = ("export", f"history/{first.name}", "--format", "safetensors", "--output", str(weights))
-    assert "tensors, read again equal" in typed("checkpoints", *exported)
+    assert "tensors, read back without differences" in typed("checkpoints", *exported)
     assert weights.is_file()
     target = tmp_path / "first.soulsrun"
     assert "read again without errors" in typed("runs", "export", "--output", str(target))

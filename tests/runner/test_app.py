@@ -373,7 +373,7 @@ async def test_what_nodes_and_clients_say_is_told_once_and_shown(runner: Runner)
     await until(lambda: service(runner, "trainer").detail == "waits for samples 38 %")
     assert (runner.status().run.learner_waits, runner.status().run.clients_wait) == (0.38, 0.0)
     say(run)
-    await until(lambda: ("info", "The training has passed the place where it diverged") in told())
+    await until(lambda: ("info", "The training has passed the point where it diverged") in told())
 
     before, names = runner.events.last_number, ["a", "b", "c", "d", "e"]
     news = iter([(["gamer-01"], []), (names, ["gamer-01"])])

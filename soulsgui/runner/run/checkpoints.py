@@ -236,7 +236,9 @@ def _places(run: RunFolder) -> list[tuple[Path, ListedKind]]:
 def _why_not_resumed(info: CheckpointInfo) -> str:
     if info.resumable:
         return ""
-    return f"Training can't continue from {info.id}: {(info.error or 'it contains only weights').rstrip('.')}."
+    return (
+        f"Training can't continue from {info.id}: {(info.error or 'it contains only weights').rstrip('.')}."
+    )
 
 
 def _identity(place: Path) -> int | None:

@@ -202,7 +202,7 @@ class RunNews:
             self._tell_change("warning", trainer.trouble, remedy, "The run is no longer waiting.")
         if self._is_new("diverged", trainer.diverged):
             remedy = "If it happens again, lower the learning rate, and check the size of the rewards."
-            passed = "The training has passed the place where it diverged"
+            passed = "The training has passed the point where it diverged"
             self._tell_change("error", trainer.diverged, remedy, passed, "divergence")
         # Why it is not saved may be told in other words each time.
         if self._is_new("unsaved", "unsaved" if trainer.unsaved else ""):
