@@ -103,7 +103,9 @@ def export_onnx(path: Path, target: Path, tell: Tell) -> str:
                 "The graph gives different results than the policy, so it was not exported.", _IN_SAFETENSORS
             )
         apart = max(apart, float(np.abs(said - wanted).max()))
-    return f"onnxruntime gives the results of the policy for {_CHECKED} observations (at most {apart:.1g} apart)"
+    return (
+        f"onnxruntime gives the results of the policy for {_CHECKED} observations (at most {apart:.1g} apart)"
+    )
 
 
 FORMATS = {"onnx": export_onnx, "safetensors": export_safetensors}

@@ -57,7 +57,9 @@ def test_a_graph_says_what_the_policy_says(tmp_path: Path, name: str) -> None:
     onnx = pytest.importorskip("onnx")
     runtime = pytest.importorskip("onnxruntime")
     path, target = saved(tmp_path, name), tmp_path / "policy.onnx"
-    assert "onnxruntime gives the results of the policy for 64 observations" in export_onnx(path, target, told)
+    assert "onnxruntime gives the results of the policy for 64 observations" in export_onnx(
+        path, target, told
+    )
     about = {one.key: one.value for one in onnx.load(target).metadata_props}
     assert json.loads(about["policy"]) == json.loads((path / "manifest.json").read_text())["policy"]
     (given,) = runtime.InferenceSession(str(target)).get_inputs()
