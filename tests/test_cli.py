@@ -265,13 +265,13 @@ def test_limits_of_the_system_are_told_in_words(
         ("client --server 127.0.0.1:6379", "--config-dir"),
         ("client --server redis://127.0.0.1:6379", "--config-dir"),
         ("client --server rediss://127.0.0.1:6379", "--config-dir"),
-        ("client --name 'two words'", "'two words' is no name"),
+        ("client --name 'two words'", "'two words' is not a client name"),
         ("client --num-envs 0", "--num-envs"),
         ("client --episodes -1", "--episodes"),
         ("client", "soulsgui serve"),
         ("client gamer-01", "There is no invitation in gamer-01"),
         ("client soulsgui://join/abc", "The link is damaged or cut off"),
-        ("client soulsgui://watch/abc", "The link is no invitation"),
+        ("client soulsgui://watch/abc", "The link is not an invitation"),
         (f"client {INVITED.link} --server 127.0.0.1:1", "An invitation says where the server is"),
         (f"client {INVITED.link} --server-file 127.0.0.1:1", "An invitation says where the server is"),
         # options of serve that contradict each other
@@ -279,8 +279,8 @@ def test_limits_of_the_system_are_told_in_words(
         ("serve --idle --until-done", "--idle"),
         ("serve --idle --resume latest", "--idle"),
         ("serve --resume latest --preset cartpole_ppo", "--resume"),
-        ("trainer --run nowhere", "no run"),
-        ("telemetry --run nowhere", "no run"),
+        ("trainer --run nowhere", "is not a run"),
+        ("telemetry --run nowhere", "is not a run"),
     ],
 )
 def test_wrong_use_is_code_2_and_said_in_words_of_our_own(terminal: Terminal, words: str, said: str) -> None:
@@ -719,7 +719,7 @@ def test_the_file_of_another_server_is_left_alone_and_an_own_one_replaced_aloud(
     code, _, said = terminal.type("invite gamer")
     if server_id == "server-1":
         assert (code, Invitation.load(path)) == (0, made)
-        assert f"{path} held an earlier invitation of gamer to this server: it is replaced." in said
+        assert f"{path} held an earlier invitation of gamer to this server: it was replaced." in said
     else:
         assert (code, runner.asked, Invitation.load(path)) == (2, [], INVITED)
         assert f"{path} invites gamer to another server, atelier (127.0.0.1:1).\nMove that file away" in said

@@ -82,9 +82,9 @@ def test_else_environments_step_one_after_the_other_and_begin_differently(
         ("CartPole-v1", {}, [{"TimeLimit": {"steps": 1}}], "TimeLimit", "env.wrappers"),
         ("CartPole-v1", {}, [{"TimeLimit": {"max_steps": 1}}], "TimeLimit", "it takes: max_episode_steps"),
         ("CartPole-v1", {}, [{"TimeLimit": None, "Autoreset": None}], "TimeLimit", "entry of its own"),
-        ("CartPole-v1", {}, ["unittest.mock:MagicMock"], "MagicMock is no wrapper", "module:Class"),
-        ("CartPole-v1", {}, ["operator:call", "os:system"], "operator:call is no wrapper", "module:Class"),
-        ("CartPole-v1", {}, [f"{TOYS}:Counter"], "Counter is no wrapper", "module:Class"),
+        ("CartPole-v1", {}, ["unittest.mock:MagicMock"], "MagicMock is not a wrapper", "module:Class"),
+        ("CartPole-v1", {}, ["operator:call", "os:system"], "operator:call is not a wrapper", "module:Class"),
+        ("CartPole-v1", {}, [f"{TOYS}:Counter"], "Counter is not a wrapper", "module:Class"),
     ],
 )
 def test_what_can_not_be_made_is_told_with_a_remedy(

@@ -89,7 +89,7 @@ async def test_invited_seen_revoked_forgotten(runner: Runner, capsys: pytest.Cap
         ("b", True),
     ]
     for command, params, said in (
-        ("clients.invite.create", {"client": "b"}, "invited already"),
+        ("clients.invite.create", {"client": "b"}, "already invited"),
         ("clients.invite.create", {"client": "client-1"}, "server's own"),
         ("clients.invite.reissue", {"client": "c"}, "never invited"),
         ("clients.revoke", {"client": "c"}, "never invited"),

@@ -35,7 +35,7 @@ def test_a_secret_is_told_once_and_kept_nowhere(path: Path) -> None:
 def test_who_is_invited_already_needs_a_reissue_which_ends_the_older_secret(path: Path) -> None:
     invitations = Invitations(path)
     first = invitations.invite("a", reissue=False)
-    with pytest.raises(Refused, match="invited already") as caught:
+    with pytest.raises(Refused, match="already invited") as caught:
         invitations.invite("a", reissue=False)
     assert caught.value.remedy.endswith("soulsgui invite a --reissue")
     assert not Invitations(path).clients["a"].again

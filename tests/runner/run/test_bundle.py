@@ -109,7 +109,7 @@ def test_a_disk_without_room_takes_no_export(
     run: RunFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(bundle, "free_disk_bytes", lambda _path: 0)
-    with pytest.raises(SoulsGuiError, match="no room"):
+    with pytest.raises(SoulsGuiError, match="not enough space"):
         export_run(run, tmp_path / "one.soulsrun", told)
 
 
@@ -196,7 +196,7 @@ def test_a_run_id_of_others_is_no_path_and_a_torn_file_or_a_full_disk_is_told(
             import_run(file, tmp_path / "there", "", told)
     file.write_bytes(whole)
     monkeypatch.setattr(bundle, "free_disk_bytes", lambda _: 10**6)
-    with pytest.raises(SoulsGuiError, match="no room"):
+    with pytest.raises(SoulsGuiError, match="not enough space"):
         import_run(file, tmp_path / "there", "", told)
 
 

@@ -64,7 +64,7 @@ def test_statistics_are_of_the_runs_that_are_over_and_have_a_score(library: Libr
     ]
     assert find([second, first], "vtrace") is find([second, first], "latest") is second
     assert find([second, first], "2026-01-01") is first
-    for name, said in (("2026", "fits several"), ("", "no experiment"), ("ppoo", "no experiment")):
+    for name, said in (("2026", "matches several"), ("", "no experiment"), ("ppoo", "no experiment")):
         with pytest.raises(Refused, match=said):
             find([second, first], name)
 

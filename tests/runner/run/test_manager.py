@@ -251,7 +251,7 @@ async def test_a_checkpoint_that_is_thrown_away_while_the_run_is_saved_is_not_go
 
     monkeypatch.setattr(context.bus, "ask", save_slowly, raising=False)
     session = RunSession(context, run, Settings(), context.library.record(run))
-    with pytest.raises(NoCheckpointError, match="history/1 was thrown away"):
+    with pytest.raises(NoCheckpointError, match="history/1 was deleted"):
         await session.load("history/1")
     assert run.chosen is None
     assert context.events.since(0) == []

@@ -204,7 +204,7 @@ def test_what_rows_suggest_to_change_is_told_once(news: RunNews, events: list[Ev
         take(update, evaluation_values([1.0, 2.0], [3, 9], 0.5, cut=update))
     support, cut = events
     assert (support.level, support.service, support.run_id) == ("warning", "trainer", "run")
-    assert support.what.startswith("25% of the returns")
+    assert support.what.startswith("25% of the learned returns")
     assert "qr_dqn" in support.remedy
     assert (cut.level, cut.service, cut.run_id) == ("warning", "evaluator", "run")
     assert "were cut" in cut.what

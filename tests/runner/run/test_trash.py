@@ -56,7 +56,7 @@ def test_a_checkpoint_comes_back_unless_its_place_is_taken(
     thrown.throw_checkpoint(run, library.checkpoints.get(run, "history/7"), goes_on=False)
     assert not (run.history / "7").exists()
     save(run.history / "7", run, "history", 71)
-    with pytest.raises(UsageError, match="there already"):
+    with pytest.raises(UsageError, match="already exists"):
         thrown.restore_checkpoint(run, "history/7")
     thrown.throw_checkpoint(run, library.checkpoints.get(run, "checkpoint"), goes_on=False)
     assert thrown.restore_checkpoint(run, "checkpoint") == "checkpoint"
