@@ -90,7 +90,7 @@ async def test_invited_seen_revoked_forgotten(runner: Runner, capsys: pytest.Cap
     ]
     for command, params, said in (
         ("clients.invite.create", {"client": "b"}, "already invited"),
-        ("clients.invite.create", {"client": "client-1"}, "server's own"),
+        ("clients.invite.create", {"client": "client-1"}, "this server uses"),
         ("clients.invite.reissue", {"client": "c"}, "never invited"),
         ("clients.revoke", {"client": "c"}, "never invited"),
         ("clients.forget", {"client": "c"}, "no client"),

@@ -50,7 +50,7 @@ def test_neither_what_is_no_name_is_invited_nor_the_servers_own_clients(path: Pa
         with pytest.raises(UsageError):
             Invitations(path).invite(name, reissue=False)
     for name in ("client-7", "inference-1"):
-        with pytest.raises(Refused, match="server's own"):
+        with pytest.raises(Refused, match="this server uses"):
             Invitations(path).invite(name, reissue=False)
     assert Invitations(path).invite("client-7b", reissue=False)
 

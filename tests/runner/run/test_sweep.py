@@ -182,7 +182,7 @@ async def test_a_sweep_ends_whatever_stands_in_the_place_of_its_files(runner: Ru
         active.mkdir()
         stopping = asyncio.create_task(call(runner, "sweep.stop"))
         await asyncio.sleep(0)
-    with pytest.raises(Refused, match="is ended"):
+    with pytest.raises(Refused, match="was stopped: it could not be continued"):
         await stopping
     assert active.with_name("active_sweep.json.damaged").is_dir()
     path.mkdir()
