@@ -143,7 +143,7 @@ def _continue(_arguments: Arguments, runner: RunnerClient) -> int:
         found = _status(runner)
     # What else keeps it from playing is not the owner's pause: nothing asked here ends that.
     kept = situation(found) in (Situation.HELD, Situation.PAUSED_BY_SERVER, Situation.ASKED)
-    say(f"your pause is over, but it is {state_words(found)}" if kept else "it goes on")
+    say(f"your pause is over, but it is {state_words(found)}" if kept else "it continues")
     return 0
 
 

@@ -123,7 +123,7 @@ class RemotePolicy:
         progress = self._client.progress
         progress.model_id, progress.update = reply.model_id, reply.update
         if self.generation not in (None, reply.generation):
-            logger.info("the inference server began anew (generation %d)", reply.generation)
+            logger.info("the inference server restarted (generation %d)", reply.generation)
         self.generation = reply.generation
         if progress.phase == "waiting":
             self._client.set_phase("sampling")

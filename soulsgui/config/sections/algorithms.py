@@ -159,7 +159,7 @@ class PPOSettings(Section):
     normalize_advantage: Literal["none", "minibatch", "round"] = setting(
         "round",
         "Whether advantages are scaled to mean 0 and deviation 1: not at all, within each minibatch, or over "
-        "the whole round, once per pass.",
+        "the complete round, once per pass.",
     )
     recompute_advantages: bool = setting(
         True, "Compute advantages again before each pass instead of once per round."

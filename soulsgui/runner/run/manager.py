@@ -156,7 +156,7 @@ class RunManager:
             remember_active(self._context.folders, left)
         except Exception:
             # Only that runner would read it.
-            logger.exception("which run goes on can't be written down")
+            logger.exception("the active run can't be recorded")
 
     async def start(self, params: RunStartParams) -> RunPlace:
         """Begin a new run and return once it is ready to train, or waits in the queue.

@@ -191,7 +191,7 @@ class Service:
     def adopt(self, record: ServiceRecord, now: float) -> None:
         """Take over a living process that an earlier runner started."""
         self._begin(Adopted(record), now)
-        logger.info("%s goes on as process %d", self.spec.name, record.pid)
+        logger.info("%s continues as process %d", self.spec.name, record.pid)
 
     def ask_to_stop(self, now: float, grace_s: float | None) -> None:
         """Ask its process to stop; it is not started again."""
