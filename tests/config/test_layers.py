@@ -298,7 +298,7 @@ def test_a_number_of_thousands_of_digits_is_told_in_our_words(tmp_path: Path, nu
     (tmp_path / "config.json").write_text(f'{{"seed": 3,\n"ppo": {{"gamma": {number}}}}}')
     with pytest.raises(ConfigError, match=r"config\.json, line 2: .*a number of more than 1,000 digits"):
         load_run_settings(tmp_path / "config.json")
-    with pytest.raises(ConfigError, match="seed: holds a number of more than 1,000 digits"):
+    with pytest.raises(ConfigError, match="seed: contains a number of more than 1,000 digits"):
         as_settings({"seed": int("0x" + "f" * 5_000, 16)})
 
 
