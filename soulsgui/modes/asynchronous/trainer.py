@@ -473,7 +473,7 @@ def _own_rates(configs: Mapping[str, AgentConfig], trainer: Settings) -> dict[st
             )
         if not isinstance(rate := own[_RATE], float):
             raise UsageError(
-                f"{name} has a schedule as {_RATE}: an actor of its own can only have one number.",
+                f"{name} has a schedule as {_RATE}: an actor can only have one number of its own.",
                 "Give the schedule to agent_config, for all actors, or choose a number.",
             )
         rates[name] = rate

@@ -461,7 +461,7 @@ class RunManager:
                 ErrorCode.FAILED,
                 f"Run {session.run.run_id} has ended, but was not saved: {session.loss}.",
                 "Fix the cause (a full disk: free some space there), then continue from its last "
-                "checkpoint: soulsgui run resume {session.run.run_id}",
+                f"checkpoint: soulsgui run resume {session.run.run_id}",
             )
         return session.run
 
