@@ -92,7 +92,7 @@ def _keep(runs: Path, path: Path, report: dict[str, Any]) -> None:
 def _end_hanging(fault: ProcessFault) -> None:
     """End this process, whose main thread is in an environment that does not answer."""
     show_progress("")
-    remedy = "Fix it, or give it more time: --set client.hang_seconds=SECONDS"
+    remedy = "Fix it, or allow more time: --set client.hang_seconds=SECONDS"
     say(f"{fault.message}\n{fault.details}{remedy}", sys.stderr)
     sys.stderr.flush()
     kill_descendants()
@@ -130,7 +130,7 @@ def on_server(arguments: Arguments) -> int:
     """`checkpoints evaluate`: the server plays, beside its run, and sends the video."""
     target = Path(arguments.video).absolute() if arguments.video else None
     if target is not None and target.suffix.lower() not in (".mp4", ".gif"):
-        raise UsageError(f"{target.name}: a video's name should end with .mp4 or .gif.")
+        raise UsageError(f"{target.name}: the name of a video should end with .mp4 or .gif.")
     if target is not None:
         check_target(target, "--video")
     runner = runner_of(arguments)

@@ -165,7 +165,7 @@ def test_what_can_not_be_evaluated_is_said_in_words(made: RunFolder, capsys: Cap
     )
     assert "--episodes should be at least 1" in said("--episodes", "0", code=2)
     assert "can't be imported" in said("--set", "env.id=nowhere:Game-v0", code=2)
-    assert "trained on another observation space than Acrobot-v1" in said("--set", "env.id=Acrobot-v1")
+    assert "trained with a different observation space than Acrobot-v1" in said("--set", "env.id=Acrobot-v1")
     weights = made.checkpoint / "weights.safetensors"
     weights.write_bytes(weights.read_bytes()[:-1])
     assert "weights.safetensors has" in said()
@@ -175,7 +175,7 @@ def test_what_can_not_be_evaluated_is_said_in_words(made: RunFolder, capsys: Cap
     write_checkpoint(made.checkpoint, balancing(4000, policy={"kind": "dream"}))
     assert "'dream'" in said()
     write_checkpoint(made.checkpoint, balancing(4000, algorithm="dqn", agent="c51"))
-    assert "of c51, whose policy draws nothing" in said("--stochastic", code=2)
+    assert "of c51, whose policy does not sample" in said("--stochastic", code=2)
 
 
 def test_episodes_of_an_environment_without_a_limit_are_cut(made: RunFolder, capsys: Capture) -> None:

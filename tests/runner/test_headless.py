@@ -166,7 +166,7 @@ def test_a_run_that_is_slow_to_start_or_to_be_checked_goes_on(
         api = serving.api(runner)
         until_now(lambda: api.status()["run"]["detail"] == "checking the environment: step 1")
         until_now(lambda: api.status()["run"]["env_steps"] >= 200)  # what its services do ends nothing
-    until_now(lambda: "it goes on starting" in serving.stderr)
+    until_now(lambda: "it is still starting" in serving.stderr)
     held.unlink()
     assert ended(runner)[0] == code
     assert ("no sword" in serving.stderr) == bool(code)

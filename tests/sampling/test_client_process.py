@@ -214,7 +214,7 @@ def test_nothing_that_a_server_names_runs_before_the_owner_agreed_to_all_of_it(
         assert (client.progress.env_id, trainer.sessions()) == ("", []), "but it is paused"
         folder.want("run")
         until_it_plays()
-        with pytest.raises(NotAgreedError, match="Nobody on this computer has agreed to"):
+        with pytest.raises(NotAgreedError, match="The owner of this computer has not agreed to"):
             imports.import_named("canary_of_a_server:Net")  # as a policy may name it later
 
         for number, (what, changed) in enumerate(FOREIGN.items(), 2):

@@ -166,7 +166,7 @@ def test_no_server_no_run_and_no_name_end_in_words(
     monkeypatch.setattr(connector_module, "_JOIN_TIMEOUT_S", 0.2)
     with pytest.raises(ServerTimeoutError, match=r"a run within 0\.2 s"):
         PPOConnector(SETTINGS, redis_address)
-    with pytest.raises(UsageError, match="no name"):
+    with pytest.raises(UsageError, match="not a client name"):
         PPOConnector(SETTINGS, redis_address, "a b")
     monkeypatch.setattr("soulsgui.config.paths.default_data_dir", lambda: tmp_path)
     with pytest.raises(UsageError, match="soulsgui serve"):

@@ -161,8 +161,8 @@ def _refuse_misfit(session: "RunSession", path: Path) -> None:
     if any(getattr(other, name) != value for name, value in own.items()):
         raise Refused(
             ErrorCode.BAD_REQUEST,
-            f"{path} was saved for another environment, algorithm, agent or network than this run has.",
-            "Begin another run from it: soulsgui run start --from RUN/CHECKPOINT",
+            f"{path} was saved for a different environment, algorithm, agent or network.",
+            "Start another run from it: soulsgui run start --from RUN/CHECKPOINT",
         )
 
 

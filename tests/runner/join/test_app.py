@@ -35,7 +35,7 @@ async def test_it_says_who_it_is_keeps_others_out_and_refuses_what_is_not_here(p
     assert hello["role"] == "client"
     assert set(hello["capabilities"]) < set(COMMANDS)
     assert "run.start" not in hello["capabilities"]
-    with pytest.raises(Refused, match=r"run\.start is no command"):
+    with pytest.raises(Refused, match=r"run\.start is not a command"):
         await call(playing, "run.start")
     for command, params in (
         ("service.start", {"name": "trainer"}),

@@ -67,7 +67,7 @@ async def test_a_hang_is_told_after_hang_seconds_with_the_call_it_hangs_in(
 async def test_a_hanging_check_is_no_games_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program(tmp_path, monkeypatch, "import time; time.sleep(600)")
     monkeypatch.setattr(start, "_LOAD_LIMIT_S", 0.2)
-    with pytest.raises(EnvironmentCheckError, match=r"had not begun after 0\.2 s") as caught:
+    with pytest.raises(EnvironmentCheckError, match=r"had not started after 0\.2 s") as caught:
         await probe_environment(Settings(), print)
     assert "busy" in caught.value.remedy
 

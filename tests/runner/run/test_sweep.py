@@ -170,7 +170,7 @@ async def test_a_sweep_that_could_not_be_noted_ended_or_read_holds_up_no_other(
     path.write_bytes(b"\xff" * 4096)
     active.write_text('{"sweep": "one"}')
     await until(lambda: not runner.sweeps.goes_on)
-    told = [one for one in runner.events.since(0) if one.what == "The sweep can't be gone on with"]
+    told = [one for one in runner.events.since(0) if one.what == "The sweep can't be continued"]
     assert "is damaged" in told[0].cause
     assert (await call(runner, "sweep.start", space=SPACE, overrides=SHORT))["state"] == "running"
 
@@ -182,14 +182,14 @@ async def test_a_sweep_ends_whatever_stands_in_the_place_of_its_files(runner: Ru
         active.mkdir()
         stopping = asyncio.create_task(call(runner, "sweep.stop"))
         await asyncio.sleep(0)
-    with pytest.raises(Refused, match="is ended"):
+    with pytest.raises(Refused, match="was stopped: it could not be continued"):
         await stopping
     assert active.with_name("active_sweep.json.damaged").is_dir()
     path.mkdir()
     active.write_text('{"sweep": "one"}')
     await until(lambda: not runner.sweeps.goes_on)
     assert path.with_name("sweeps.sqlite3.damaged").is_dir()
-    causes = [one.cause for one in runner.events.since(0) if one.what == "The sweep can't be gone on with"]
+    causes = [one.cause for one in runner.events.since(0) if one.what == "The sweep can't be continued"]
     assert "active_sweep.json" in causes[0]
     assert "sweeps.sqlite3 can't be used" in causes[1]
     assert (await call(runner, "sweep.start", space=SPACE, overrides=SHORT))["state"] == "running"
@@ -264,8 +264,8 @@ async def test_a_sweep_makes_its_trials_one_after_another_and_gives_up_what_dive
         config = json.loads((runner.library.root / trial["run_id"] / "config.json").read_text())
         assert config["ppo"]["learning_rate"] == trial["values"]["ppo.learning_rate"]
         assert config["ppo"]["epochs"] == trial["values"]["ppo.epochs"]
-    given_up = [one.what for one in runner.events.since(0) if "given up" in one.what]
-    assert given_up == ["Run trial 1 is given up: it diverged"]
+    pruned = [one.what for one in runner.events.since(0) if "pruned" in one.what]
+    assert pruned == ["Run trial 1 was pruned: it diverged"]
     assert (await call(runner, "experiments.list"))["experiments"] == [], "trials do not differ in their seed"
 
 

@@ -125,7 +125,7 @@ async def test_the_server_starts_with_its_configuration_and_lets_nobody_in_witho
     assert not can_ping(replace(server.address, password=""))
     health = ping(replace(server.address, password="wrong"))
     assert not health.ready
-    assert "does not know our password" in health.error
+    assert "does not accept our password" in health.error
     await supervisor.close()
     assert events.told == []
 
@@ -211,7 +211,7 @@ async def test_a_crowded_server_is_not_a_dead_one_and_is_adopted_by_whoever_come
         await until(lambda: ping(server.address).crowded)
         health = ping(server.address)
         assert (health.ready, health.tick is not None) == (False, True)
-        assert health.detail.startswith("it has as many connections")
+        assert health.detail.startswith("it has reached its limit of connections")
         with pytest.raises(ServiceError, match="answers already"):
             refuse_a_second(folders)
         pid = supervisor.pid_of("redis")

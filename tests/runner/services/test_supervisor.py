@@ -203,7 +203,7 @@ async def test_what_fails_at_every_start_is_given_up_with_cause_and_last_lines(s
     assert len(supervisor.events.of("warning")) == 4
     (level, what, cause, remedy, service) = supervisor.events.told[-1]
     assert (level, service) == ("error", "worker")
-    assert what == "worker is given up after 5 failures within 5 min 0 s"
+    assert what == "worker was given up after 5 failures within 5 min 0 s"
     assert "no such device: /dev/gpu7" in cause
     assert "soulsgui logs worker" in remedy
     mended.touch()
