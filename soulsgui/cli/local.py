@@ -139,8 +139,8 @@ def events(arguments: Arguments) -> int:
     found = [event for event in read_journal(path, Event) if event.number > arguments.since]
     lines = []
     for event in found:
-        said = ". ".join(part.rstrip(".") for part in (event.what, event.cause, event.remedy) if part)
-        lines.append(f"{event.number:>5}  {moment(event.time)}  {event.level:<7}  {printable(said, None)}")
+        said = printable(event.words(), None)
+        lines.append(f"{event.number:>5}  {moment(event.time)}  {event.level:<7}  {said}")
     return answer(arguments, found, "\n".join(lines))
 
 

@@ -49,15 +49,17 @@ def combine(layers: Sequence[Layer]) -> Settings:
         for key, value in layer.values.items():
             merged[key] = value
             origin[key] = layer
+    wrong: set[str] = set()
     try:
         settings = Settings.model_validate(nest(merged))
     except ValidationError as error:
-        wrong = _in_words(error, merged, origin)
-        problems += wrong
+        found = _in_words(error, merged, origin)
+        problems += found
+        wrong = {problem.key for problem in found}
         # Checks the rules with the shipped values in place of what is wrong, to name every mistake.
-        fine = {key: value for key, value in merged.items() if key not in {problem.key for problem in wrong}}
-        settings = Settings.model_validate(nest(fine))
-    for rule in broken_rules(settings):
+        settings = Settings.model_validate(nest({key: merged[key] for key in merged.keys() - wrong}))
+    # Which rules hold depends on the algorithm: with another than was meant they would name no mistakes.
+    for rule in [] if "algorithm" in wrong else broken_rules(settings):
         layer = origin.get(rule.key, Layer("defaults"))
         problems.append(
             Problem(layer.source, layer.lines.get(rule.key), rule.key, merged.get(rule.key), rule.reason)

@@ -144,6 +144,7 @@ class _Headless:
             finally:
                 line.cancel()
                 await asyncio.gather(line, return_exceptions=True)
+                shown.tell_events()
 
     async def _until_end(self, adopted: bool) -> None:
         runner, options, manager = self._runner, self._options, self._runner.run_manager
@@ -268,18 +269,20 @@ async def _first_of(*waits: Coroutine[Any, Any, object]) -> None:
 
 
 class _StatusLine:
-    """Shows the state: in place on a terminal, else as a log line now and then."""
+    """Shows the state, in place on a terminal, else as a log line now and then; and what goes wrong."""
 
     def __init__(self, runner: Runner, terminal: Terminal | None, idle: bool) -> None:
         self._runner = runner
         self._terminal = terminal
         self._idle = idle
         self._run_id = ""
+        self._told = runner.events.last_number
 
     async def keep_showing(self) -> None:
         """Show until cancelled."""
         shown_state, shown, shown_at = "", "", float("-inf")
         while True:
+            self.tell_events()
             state, line = self._line()
             now = time.monotonic()
             due = state != shown_state or now - shown_at >= _LINE_EVERY_WITHOUT_TERMINAL_S
@@ -289,6 +292,13 @@ class _StatusLine:
                 shown_state, shown, shown_at = state, line, now
                 logger.info("%s", line)
             await asyncio.sleep(_LINE_EVERY_S)
+
+    def tell_events(self) -> None:
+        """Log the new events that are warnings or errors."""
+        for event in self._runner.events.since(self._told):
+            self._told = event.number
+            if event.level != "info":
+                logger.warning("%s", event.words())
 
     def _line(self) -> tuple[str, str]:
         """Return state and line of the run; one that ended before this server started is left out."""

@@ -62,6 +62,10 @@ client: 7
     assert "is a section" in problems[4].reason
 
 
+def test_of_an_unknown_algorithm_no_rules_are_told_that_another_one_breaks() -> None:
+    assert [one.key for one in _problems("algorithm: dqnn\ninference: server\n")] == ["algorithm"]
+
+
 def test_sequences_of_r2d2_overlap_by_half() -> None:
     r2d2 = {"algorithm": "dqn", "dqn.agent": "r2d2", "network.recurrent": "gru", "dqn.sequence_length": 30}
     assert combine([Layer("test", r2d2)]).longest_segment == 15

@@ -171,6 +171,15 @@ def test_a_run_that_is_slow_to_start_or_to_be_checked_goes_on(
     assert ("no sword" in serving.stderr) == bool(code)
 
 
+def test_what_goes_wrong_is_told_where_it_was_started(serving: Serving) -> None:
+    runner = serving.start()
+    api, pids = serving.running(runner)
+    os.kill(pids["client-1"], signal.SIGKILL)
+    until_now(lambda: "client-1 ended unexpectedly. killed by signal 9" in serving.stderr)
+    api.command("server.shutdown")
+    assert ended(runner)[0] == 0
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
 def test_asked_to_end_it_saves_and_leaves_nothing(serving: Serving, number: signal.Signals) -> None:
     before = signal.signal(number, signal.SIG_DFL)  # under nohup, this suite hands down that one is ignored

@@ -132,8 +132,7 @@ class EventsTab(QWidget):
     def _show_chosen(self, *_: object) -> None:
         event = self.chosen
         self.log.setEnabled(event is not None)
-        words = [] if event is None else [event.what, event.cause, event.remedy]
-        self.words.setText(". ".join(part.rstrip(".") for part in words if part))
+        self.words.setText("" if event is None else event.words())
 
     def _show_log(self) -> None:
         if self.chosen is not None:

@@ -208,8 +208,8 @@ class Trainer:
             UsageError: The duration is no number of seconds.
             ServiceError: A process failed again and again, or the training diverged.
         """
-        if not duration >= 0:  # NaN, too
-            raise UsageError(f"The duration is {duration}.", "Give a number of seconds; inf: until `stop`.")
+        if not isinstance(duration, int | float) or not duration >= 0:  # NaN, too
+            raise UsageError(f"The duration is {duration!r}.", "Give a number of seconds; inf: until `stop`.")
         config, servers = self._config, self._config.inference_servers
         with ExitStack() as opened:
             opened.callback(self._stop.clear)

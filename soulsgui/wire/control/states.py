@@ -280,6 +280,10 @@ class Event(Numbered):
     run_id: str = ""
     topic: Topic = ""
 
+    def words(self) -> str:
+        """Return it in one line."""
+        return ". ".join(part.rstrip(".") for part in (self.what, self.cause, self.remedy) if part)
+
 
 class AuditEntry(Numbered):
     """A command that changes something: who gave it, and what became of it.

@@ -110,9 +110,9 @@ def test_an_environment_that_can_not_be_learned_is_told_before_anything_starts(
         Trainer(agent, Config(max_environment_steps=9), environment)
 
 
-@pytest.mark.parametrize("duration", [float("nan"), -1.0])
-def test_what_is_no_duration_is_told(duration: float) -> None:
-    with pytest.raises(UsageError, match=f"The duration is {duration}"):
+@pytest.mark.parametrize("duration", [float("nan"), -1.0, "30"])
+def test_what_is_no_duration_is_told(duration: Any) -> None:
+    with pytest.raises(UsageError, match=f"The duration is {duration!r}"):
         Trainer({}, Config(), ENV).start(duration)
 
 
