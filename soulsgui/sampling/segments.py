@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from soulsgui.environments.spaces import SpacesSpec
 from soulsgui.environments.step import StepResult
+from soulsgui.errors import UsageError
 from soulsgui.experience.segments import TERMINATED, TRUNCATED, Segments
 from soulsgui.wire.messages.chunk import MAX_CHUNK_BYTES
 
@@ -27,7 +28,11 @@ def steps_that_fit(spaces: SpacesSpec, state: Mapping[str, tuple[int, ...]]) -> 
 
 
 class SegmentRecorder:
-    """Collects steps of `N` environments; segments end with episodes, after gaps and at every `cut`."""
+    """Collects steps of `N` environments; segments end with episodes, after gaps and at every `cut`.
+
+    Raises:
+        UsageError: There are more environments than a message has room for.
+    """
 
     def __init__(
         self,
@@ -37,8 +42,11 @@ class SegmentRecorder:
         state: Mapping[str, tuple[int, ...]] | None = None,
     ) -> None:
         fields, observation, masked_actions = state or {}, spaces.observation, spaces.masked_actions
-        most = steps_that_fit(spaces, fields) // num_envs
-        self.capacity = capacity = max(1, min(capacity, most))
+        most = steps_that_fit(spaces, fields)
+        if num_envs > most:
+            what = f"One step of {num_envs:,} environments does not fit into a message: at most {most:,} do."
+            raise UsageError(what, "Set env.num_envs lower, and start more clients.")
+        self.capacity = capacity = min(capacity, most // num_envs)
         self.length = 0
         shape = (capacity, num_envs)
         self._num_envs = num_envs

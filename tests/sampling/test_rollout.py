@@ -16,7 +16,7 @@ from soulsgui.environments.choices import DiscreteSpec, Mask, MultiDiscreteSpec
 from soulsgui.environments.make import Vector
 from soulsgui.environments.spaces import SpacesSpec
 from soulsgui.environments.step import HUMAN, EnvStepper, StepResult
-from soulsgui.errors import EnvironmentCheckError, EnvironmentFault
+from soulsgui.errors import EnvironmentCheckError, EnvironmentFault, UsageError
 from soulsgui.experience.segments import TERMINATED, TRUNCATED, Segments
 from soulsgui.policies.numpy_recurrent import Remembered, remembered_by
 from soulsgui.sampling.rollout import FinishedEpisode, Rollout
@@ -364,6 +364,9 @@ def test_what_is_cut_fits_into_a_chunk_and_nothing_gives_no_segments() -> None:
     assert MAX_CHUNK_BYTES // 2 < len(pack_chunk("r", "c", segments)) <= MAX_CHUNK_BYTES
     steps = steps_that_fit(SPACES, {"seen": (8192,)})
     assert steps * 4 * 8192 <= MAX_CHUNK_BYTES
+    assert SegmentRecorder(steps, SPACES, 256, {"seen": (8192,)}).capacity == 1
+    with pytest.raises(UsageError, match=f"at most {steps:,} do.\nSet env.num_envs lower"):
+        SegmentRecorder(steps + 1, SPACES, 256, {"seen": (8192,)})
     assert steps < steps_that_fit(SPACES, {})
     recorder, stepper = SegmentRecorder(1, MASKED, 4), EnvStepper(NativeCounter(1))
     assert recorder.cut(1, 1) is None

@@ -30,6 +30,7 @@ from soulsgui.sampling.inference_messages import (
 from soulsgui.sampling.link import ClientLink, check_network
 from soulsgui.sampling.owner_link import Plan, Stepping
 from soulsgui.sampling.sampling_modes import epsilons, explore
+from soulsgui.sampling.segments import steps_that_fit
 from soulsgui.sampling.uploader import Uploader
 from soulsgui.wire.beats import LATE_S, BeatClock, clients_of
 from soulsgui.wire.codec import CodecError, WeightsHeader
@@ -345,6 +346,9 @@ class ServedRun:
             others = sum(one.num_envs for other, one in self._clients.items() if other != name)
             if others + count > MAX_ENVS:
                 self._refuse(name, request, f"it has {others:,} environments, and {MAX_ENVS:,} at most")
+                return None
+            if count > (most := steps_that_fit(self._spaces, self._memory.shapes)):
+                self._refuse(name, request, f"a message holds one step of {most:,} environments at most")
                 return None
             client = self._admit(name, count)
         self._unreadable.discard(name)

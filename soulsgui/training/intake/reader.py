@@ -86,12 +86,15 @@ class FloodGuard:
         """Return the clients that have no stream any more; an empty one is one."""
         return [client for client in clients if not connection.exists(self._keys.chunks(client))]
 
-    def sweep(self, connection: redis.Redis, clients: Iterable[str]) -> dict[str, int]:
-        """Take everything off the streams of clients, streams or not; return how many entries it was."""
+    def sweep(self, connection: redis.Redis, clients: Iterable[str], keep: int = 0) -> dict[str, int]:
+        """Take all but the newest `keep` entries off the streams of clients; return how many it was.
+
+        What is no stream is removed.
+        """
         names = sorted(clients)
         pipeline = connection.pipeline(transaction=False)
         for client in names:
-            pipeline.xtrim(self._keys.chunks(client), maxlen=0, approximate=False)
+            pipeline.xtrim(self._keys.chunks(client), maxlen=keep, approximate=False)
         counts = pipeline.execute(raise_on_error=False) if names else []
         no_streams = [
             self._keys.chunks(client)
@@ -283,14 +286,15 @@ class Intake:
         self._to_tell.add(client)
 
     def _hold_back_floods(self, connection: redis.Redis) -> None:
-        """Cut clients off that fill the server, and keep their streams empty from then on."""
+        """Cut clients off that fill the server, and keep their streams short from then on."""
         for client, size in self._guard.look(connection, self.roster.clients).items():
             if client not in self._flooding:
                 self._hold_back(client, f"{size / 1e6:,.0f} MB wait on its stream")
         self._flooding &= set(self.roster.clients)
         for client in self._guard.gone(connection, self._flooding):
             self._begin_anew(client)
-        for client, count in self._guard.sweep(connection, self._flooding).items():
+        # Who was restarted meanwhile has said hello, says nothing more, and is heard when it is released.
+        for client, count in self._guard.sweep(connection, self._flooding, keep=1).items():
             self.sessions.count_unadmitted(client, Reason.NOT_ADMITTED, count)
 
     def _begin_anew(self, client: str) -> None:

@@ -470,6 +470,10 @@ def test_a_client_for_whose_environments_no_numbers_are_left_is_told_so_and_the_
         assert (len(reply.action), reply.number) == (0, number)
         assert reply.refused == "it has 8 environments, and 10 at most"
     assert caplog.text.count("f gets no actions") == 1
+    with monkeypatch.context() as patched:
+        patched.setattr(served_run, "steps_that_fit", lambda *_: 1)
+        refused = HandClient(trainer, "g", num_envs=2).ask(0).refused
+    assert refused == "a message holds one step of 1 environments at most"
     assert client.ask(1).number == 1
     large.silent = True
     trainer.connection.rpush(large.replies, b"unread")
