@@ -25,19 +25,19 @@ _HEAD = """\
 `packaging/write_api.py` makes this page from the table of commands (`soulsgui/wire/control/commands.py`).
 
 A runner is reached over HTTP and WebSocket on loopback, at the port and with the token that
-`soulsgui control --json` tells (`Authorization: Bearer TOKEN`). `soulsgui call GROUP.COMMAND JSON` gives any
+`soulsgui control --json` shows (`Authorization: Bearer TOKEN`). `soulsgui call GROUP.COMMAND JSON` sends any
 of the commands.
 
 - `GET /v1/status` answers `Status`.
 - `POST /v1/commands/GROUP.COMMAND` takes the parameters as a JSON object and answers
   `{"ok": true, "result": ...}` or `{"ok": false, "error": {"code", "message", "remedy"}}`.
 - `GET /v1/jobs/ID` answers `Job`: commands that take long are shown to every window as jobs. Some are
-  answered at once with their job: they go on, and can be cancelled (`job.cancel`).
-- `GET /v1/files/ID` sends a file that a job made; `POST /v1/files` takes one, for commands that ask for the
+  answered at once with their job: they continue, and can be cancelled (`job.cancel`).
+- `GET /v1/files/ID` sends a file that a job made; `POST /v1/files` stores one, for commands that need the
   id of a file, and answers `StoredFile`.
-- `WS /v1/feed?cursor=N` sends what came after cursor N where it is still held, else a snapshot first.
-  Whoever sends a `Watch` there is sent pictures of those jobs (`checkpoint.evaluate` with `frames`) as well:
-  at most 30 a second, and the newest alone where it takes them more slowly.
+- `WS /v1/feed?cursor=N` sends what came after cursor N if it is still stored, otherwise a snapshot first.
+  A client that sends a `Watch` there also gets pictures of those jobs (`checkpoint.evaluate` with `frames`):
+  at most 30 a second, and only the newest ones if it reads them more slowly.
 
 """
 _ROLES = {"server": "server", "client": "client mode"}
@@ -47,7 +47,7 @@ _NO_FIELDS = "Result: `{}`."
 def page() -> str:
     """Return the page."""
     codes = ", ".join(f"`{code}`" for code in ErrorCode)
-    parts = [_HEAD, f"Error codes: {codes}. More fields may come; unknown ones are to be ignored.\n"]
+    parts = [_HEAD, f"Error codes: {codes}. More fields may be added; ignore unknown ones.\n"]
     group, told = "", dict[str, type[BaseModel]]()
     for command in COMMANDS.values():
         if (prefix := command.name.partition(".")[0]) != group:

@@ -1,4 +1,4 @@
-"""Writes configs/config_d.yaml from the schema: every setting with its comment and its shipped value.
+"""Writes configs/config_d.yaml from the schema: every setting with its comment and its default.
 
 python packaging/write_defaults.py
 """
@@ -24,15 +24,15 @@ from soulsgui.config.schema import (  # noqa: E402
 _WIDTH = 106
 _SIGNS = {"ge": "≥", "gt": ">", "le": "≤", "lt": "<"}
 _HEAD = """\
-# Every setting of SoulsGUI with its shipped value: CartPole with PPO, tuned.
-# Don't edit this file: write what should differ into config.yaml in your configuration folder
-# (`soulsgui config set KEY=VALUE` writes it and names it), for instance:
+# Every setting of SoulsGUI with its default: CartPole with PPO, tuned.
+# Don't edit this file: put your own values into config.yaml in your configuration folder
+# (`soulsgui config set KEY=VALUE` does that and prints its path), for instance:
 #
 #   env:
 #     id: LunarLander-v3
 #
 # [new run | new run or resume | restart of the runner] says when a changed value takes effect. A run that is
-# resumed keeps the values it began with, but for those it is given: soulsgui run resume RUN --set KEY=VALUE
+# resumed keeps the values it started with, except for those given by: soulsgui run resume RUN --set KEY=VALUE
 """
 
 
@@ -54,7 +54,11 @@ def main() -> None:
 def _entry(info: SettingInfo, field: FieldInfo, key: str, indent: str) -> str:
     limits = "; ".join(part for part in (info.unit, _range(field)) if part)
     others = ", ".join(f"{_plain(value)} with {choice}" for choice, value in info.shipped_with.items())
-    words = info.description + (f" ({limits})" if limits else "") + (f" Shipped: {others}." if others else "")
+    words = (
+        info.description
+        + (f" ({limits})" if limits else "")
+        + (f" Other defaults: {others}." if others else "")
+    )
     words += f" [{info.effect.value}]"
     return _comment(words, indent) + f"{indent}{key}: {_plain(info.default)}\n"
 

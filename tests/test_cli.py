@@ -188,7 +188,7 @@ def test_folders_and_settings_stand_anywhere() -> None:
 def test_a_folder_whose_name_is_no_text_is_refused(terminal: Terminal) -> None:
     for option in ("--data-dir", "--config-dir"):
         terminal.places = [option, os.fsdecode(b"/tmp/n\xff")]
-        said = "The name of the folder /tmp/n\ufffd is no text in UTF-8.\nChoose another: " + option
+        said = "The name of the folder /tmp/n\ufffd is not valid UTF-8.\nChoose another: " + option
         assert said in terminal.err("serve --idle")
 
 
@@ -216,28 +216,31 @@ def test_limits_of_the_system_are_told_in_words(
     ("words", "said"),
     [
         # the command line
-        ("fly", "'fly' is no command. There are: gui, serve,"),
-        ("serv", "'serv' is no command. Did you mean serve?"),
-        ("run strat", "'strat' is no command. Did you mean start?"),
-        ("prob", "'prob' is no command."),
-        ("completion", "'completion' is no command. There are: gui, serve,"),
-        ("Check", "'Check' is no command. Did you mean checkpoints?"),
+        ("fly", "'fly' is not a command. There are: gui, serve,"),
+        ("serv", "'serv' is not a command. Did you mean serve?"),
+        ("run strat", "'strat' is not a command. Did you mean start?"),
+        ("prob", "'prob' is not a command."),
+        ("completion", "'completion' is not a command. There are: gui, serve,"),
+        ("Check", "'Check' is not a command. Did you mean checkpoints?"),
         ("run fly", "There are: queue, start, resume, stop, pause, continue."),
-        ("status --jsn", "soulsgui status: error: --jsn is nothing that it takes. Did you mean --json?"),
-        ("status extra", "extra is nothing that it takes. What there is: soulsgui status --help"),
+        (
+            "status --jsn",
+            "soulsgui status: error: --jsn is not an argument of this command. Did you mean --json?",
+        ),
+        ("status extra", "extra is not an argument of this command. See: soulsgui status --help"),
         ("clients pause", "NAME is missing."),
         ("trainer", "--run is missing."),
         ("serve --local-clients many", "--local-clients should be a whole number, not 'many'."),
         ("evaluate --episodes x", "--episodes should be a whole number, not 'x'."),
         ("client --rate fast", "--rate should be a number, not 'fast'."),
-        ("logs trainer -n", "-n needs a value behind it."),
+        ("logs trainer -n", "-n needs a value after it."),
         ("shutdown all", "what should be one of 'clients', 'run', 'server', not 'all'."),
         ("call NOPE", "There is no command 'NOPE'.\nAll of them: docs/api.md"),
         ("call run.strat", "Did you mean run.start, "),
         ("call status.get", "Did you mean soulsgui status? "),
         ("call server.hello {", "The parameters are not JSON: look at character 2."),
         *(
-            (f"call server.hello {word}", "The parameters are no JSON object.")
+            (f"call server.hello {word}", "The parameters are not a JSON object.")
             for word in ("[1]", "3", "'\"x\"'")
         ),
         # settings
@@ -250,9 +253,9 @@ def test_limits_of_the_system_are_told_in_words(
         ("join pauze", "Did you mean: soulsgui join pause?"),
         ("join gamer-01", "There is no invitation in gamer-01"),
         ("join --here gamer-01", "--here"),
-        ("join --for 1h", "--for and --after-episode go with a pause"),
-        ("join continue --after-episode", "--for and --after-episode go with a pause"),
-        ("join stop --json", "--json goes with `join status`."),
+        ("join --for 1h", "--for and --after-episode only work with `join pause`"),
+        ("join continue --after-episode", "--for and --after-episode only work with `join pause`"),
+        ("join stop --json", "--json only works with `join status`."),
         ("join pause --for 3q", "a number and its unit, s, m (or min) or h, up to a week"),
         ("join pause --for 200h", "up to a week"),
         # services in the foreground
@@ -262,13 +265,13 @@ def test_limits_of_the_system_are_told_in_words(
         ("client --server 127.0.0.1:6379", "--config-dir"),
         ("client --server redis://127.0.0.1:6379", "--config-dir"),
         ("client --server rediss://127.0.0.1:6379", "--config-dir"),
-        ("client --name 'two words'", "'two words' is no name"),
+        ("client --name 'two words'", "'two words' is not a client name"),
         ("client --num-envs 0", "--num-envs"),
         ("client --episodes -1", "--episodes"),
         ("client", "soulsgui serve"),
         ("client gamer-01", "There is no invitation in gamer-01"),
         ("client soulsgui://join/abc", "The link is damaged or cut off"),
-        ("client soulsgui://watch/abc", "The link is no invitation"),
+        ("client soulsgui://watch/abc", "The link is not an invitation"),
         (f"client {INVITED.link} --server 127.0.0.1:1", "An invitation says where the server is"),
         (f"client {INVITED.link} --server-file 127.0.0.1:1", "An invitation says where the server is"),
         # options of serve that contradict each other
@@ -276,8 +279,8 @@ def test_limits_of_the_system_are_told_in_words(
         ("serve --idle --until-done", "--idle"),
         ("serve --idle --resume latest", "--idle"),
         ("serve --resume latest --preset cartpole_ppo", "--resume"),
-        ("trainer --run nowhere", "no run"),
-        ("telemetry --run nowhere", "no run"),
+        ("trainer --run nowhere", "is not a run"),
+        ("telemetry --run nowhere", "is not a run"),
     ],
 )
 def test_wrong_use_is_code_2_and_said_in_words_of_our_own(terminal: Terminal, words: str, said: str) -> None:
@@ -292,7 +295,7 @@ def test_a_setting_of_another_algorithm_is_said_to_have_no_effect(
     terminal: Terminal, runner: FakeRunner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("soulsgui.runner.headless.serve", lambda _folders, _options: 0)
-    said = "dqn.agent has no effect while algorithm is ppo: set algorithm=dqn as well.\n"
+    said = "dqn.agent has no effect while algorithm is ppo: set algorithm=dqn, too.\n"
     for words in ("serve", "run start", "config show", "config check"):
         assert said in terminal.err(f"{words} --set dqn.agent=iqn", code=0)
     for words in ("serve", "config show"):
@@ -377,8 +380,8 @@ def test_without_a_runner_is_code_3_and_silence_on_standard_output(terminal: Ter
     ("saved", "printed", "explained"),
     [
         ({"memory": True}, ", with its replay memory)", ""),
-        ({"memory_in_file": True}, "(7 steps, 9 bytes)", "of use only if training stops right there"),
-        ({}, "(7 steps, 9 bytes)", "the algorithm of this run keeps none"),
+        ({"memory_in_file": True}, "(7 steps, 9 bytes)", "only be used if training stops right then"),
+        ({}, "(7 steps, 9 bytes)", "the algorithm of this run uses none"),
     ],
 )
 def test_a_quicksave_says_what_there_is_of_the_replay_memory(
@@ -432,7 +435,7 @@ def test_config_is_set_shown_checked_and_compared(terminal: Terminal) -> None:
     assert terminal.json("config show ppo") == shown["ppo"]
     assert terminal.json("config show ppo.gamma") == 0.5
     said = terminal.err("config show dqnn")
-    assert "'dqnn' is neither a setting nor a section of them.\nDid you mean dqn?" in said
+    assert "'dqnn' is neither a setting nor a section.\nDid you mean dqn?" in said
     assert "cartpole_ppo" in terminal.err("config show --preset cartpol_ppo")
     terminal.err("config set seed=-1")
     terminal.err("config set seeed=1")
@@ -443,8 +446,8 @@ def test_config_is_set_shown_checked_and_compared(terminal: Terminal) -> None:
     assert "seed: 9" in terminal.config.read_text()
     said = terminal.out("config set redis.lan=true stop.window=9")
     at_once = "while it runs: soulsgui server set --lan ..."
-    assert said.endswith(f"redis.lan: takes effect when the server starts anew; {at_once}\n")
-    assert "stop.window: takes effect with the next new run; one that goes on takes it by: " in said
+    assert said.endswith(f"redis.lan: takes effect when the server is restarted; {at_once}\n")
+    assert "stop.window: takes effect with the next new run; for the active run: " in said
     terminal.out("config set alerts.webhook=https://hooks.example.org/secret")
     for words in ("config diff", "config show alerts", "config show alerts.webhook"):
         said = terminal.out(words)
@@ -464,8 +467,8 @@ def test_a_resume_that_can_not_be_is_said_before_anything_starts(terminal: Termi
     made = add_run(terminal)
     Library(made.root.parent).write_settings(made, Settings())
     for words, said in (
-        ("seed=5 --set stop.window=3", "seed: can't change in a run that goes on"),
-        ("learner.processes=2 --set learner.compile=on", "learner.compile = 'on': does not go with"),
+        ("seed=5 --set stop.window=3", "seed: can't change in a resumed run"),
+        ("learner.processes=2 --set learner.compile=on", "learner.compile = 'on': does not work with"),
         ("stop.windw=3", "Did you mean stop.window?"),
     ):
         assert said in terminal.err(f"serve --resume latest --set {words}")
@@ -630,10 +633,10 @@ def test_all_in_a_bin_is_removed_for_good_only_once_that_is_agreed_to(
     runner.answer = {"freed_bytes": 5}
     for words, typed in (("runs purge", "\n"), ("checkpoints purge", ""), ("runs purge", "no\n")):
         monkeypatch.setattr("sys.stdin", io.StringIO(typed))
-        assert "nothing was removed" in terminal.err(words)
+        assert "nothing was deleted" in terminal.err(words)
     assert runner.asked == []
     for words in ("runs purge one", "checkpoints purge --yes", "runs purge --yes"):
-        assert "free again" in terminal.out(words)
+        assert "are free now" in terminal.out(words)
     monkeypatch.setattr("sys.stdin", io.StringIO("y\n"))
     terminal.out("runs purge")
     assert [name for name, _ in runner.asked] == ["runs.purge", "checkpoint.purge", *["runs.purge"] * 2]
@@ -643,7 +646,7 @@ def test_what_a_file_can_not_be_written_to_is_refused_before_the_work(
     terminal: Terminal, runner: FakeRunner, tmp_path: Path
 ) -> None:
     for words in ("runs export --output", "checkpoints export best --format onnx --output"):
-        assert f"Name a file in it: --output {tmp_path}" in terminal.err(words, tmp_path)
+        assert f"Give a file in it: --output {tmp_path}" in terminal.err(words, tmp_path)
         assert "There is no folder" in terminal.err(words, tmp_path / "none" / "a.zip")
     assert "is a folder: runs are imported from" in terminal.err("runs import", tmp_path)
     assert "There is no file" in terminal.err("runs import", tmp_path / "none")
@@ -657,8 +660,8 @@ def test_a_server_is_looked_for_at_another_address_first(terminal: Terminal, tmp
     assert moved == saved.find(INVITED.server_id)
     assert moved.addresses == (("router.example.org", INVITED.addresses[0][1]), *INVITED.addresses)
     assert moved.found_at("router.example.org") == moved
-    assert "no address of a server" in terminal.err(f"join {path} --address a:b")
-    assert "goes with an invitation" in terminal.err("join --address router")
+    assert "not the address of a server" in terminal.err(f"join {path} --address a:b")
+    assert "only works with an invitation" in terminal.err("join --address router")
 
 
 def test_an_invitation_is_good_for_its_own_name_alone(terminal: Terminal, tmp_path: Path) -> None:
@@ -692,7 +695,7 @@ def test_an_invitation_overwrites_only_an_older_one_of_its_client(terminal: Term
     foreign.write_text("years of work")
     for path in (other, foreign):
         said = terminal.err("invite gamer --file", path)
-        assert f"{path} exists and is no earlier invitation of gamer" in said
+        assert f"{path} exists and is not an earlier invitation of gamer" in said
     assert f"{tmp_path} is a folder" in terminal.err("invite gamer --file", tmp_path)
     assert "There is no folder" in terminal.err("invite gamer --file", tmp_path / "no" / "where")
     terminal.err("invite gamer --file", own, code=3)  # no runner is there to be asked: nothing is written
@@ -716,7 +719,7 @@ def test_the_file_of_another_server_is_left_alone_and_an_own_one_replaced_aloud(
     code, _, said = terminal.type("invite gamer")
     if server_id == "server-1":
         assert (code, Invitation.load(path)) == (0, made)
-        assert f"{path} held an earlier invitation of gamer to this server: it is replaced." in said
+        assert f"{path} held an earlier invitation of gamer to this server: it was replaced." in said
     else:
         assert (code, runner.asked, Invitation.load(path)) == (2, [], INVITED)
         assert f"{path} invites gamer to another server, atelier (127.0.0.1:1).\nMove that file away" in said
@@ -807,7 +810,7 @@ def test_the_owner_pauses_and_ends_a_join_from_elsewhere(terminal: Terminal, tmp
         assert "soulsgui join stop" in terminal.err("shutdown", code=3)
         # Whoever started it takes note of its end.
         threading.Thread(target=join.wait, daemon=True).start()
-        assert "helps no longer" in terminal.out("join stop")
+        assert "no longer helps" in terminal.out("join stop")
         assert not control.exists()
         assert join.wait(LIMIT_S) == 0
     finally:
@@ -842,7 +845,7 @@ class _OtherRunner(BaseHTTPRequestHandler):
 
 @pytest.mark.parametrize(
     ("younger_s", "code", "words"),
-    [(60.0, 3, ("has ended without a farewell", "soulsgui serve")), (0.0, 4, ("wrong token",))],
+    [(60.0, 3, ("ended unexpectedly", "soulsgui serve")), (0.0, 4, ("wrong token",))],
     ids=["dead", "alive"],
 )
 def test_a_runner_that_refuses_is_believed_while_it_lives_and_its_place_is_not_taken_for_it(

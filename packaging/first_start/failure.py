@@ -3,7 +3,7 @@
 import platform
 import re
 
-SAME_COMMAND = "Then type the same command again; it goes on where it stopped."
+SAME_COMMAND = "Then type the same command again; it continues where it stopped."
 
 
 class SetupError(Exception):

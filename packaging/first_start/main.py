@@ -65,7 +65,7 @@ def main(argv: Sequence[str], root: Path = ROOT) -> int:
         console.say(f"\n{error}\n{SAME_COMMAND}")
         return 1
     except KeyboardInterrupt:
-        console.say("\nInterrupted. Type the same command again; it goes on where it stopped.")
+        console.say("\nInterrupted. Type the same command again; it continues where it stopped.")
         return 130
 
 

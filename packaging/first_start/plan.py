@@ -120,7 +120,7 @@ def plan_work(
 def describe(work: Work, venv: Path, free_mb: float) -> list[str]:
     """The announcement before anything is downloaded."""
     there = (
-        f"; {work.present} of {work.present + len(work.missing)} packages are there already"
+        f"; {work.present} of {work.present + len(work.missing)} packages are already installed"
         if work.present
         else ""
     )
@@ -128,7 +128,7 @@ def describe(work: Work, venv: Path, free_mb: float) -> list[str]:
     if work.missing:
         lines.append(
             f"To download: about {work.download_mb:,.0f} MB in {len(work.missing)} packages "
-            f"(less where pip has them in its cache); on the disk about {work.disk_mb / 1000:,.1f} GB "
+            f"(less if pip has them in its cache); on the disk about {work.disk_mb / 1000:,.1f} GB "
             f"of {free_mb / 1000:,.1f} GB free."
         )
     if work.torch:
@@ -235,7 +235,7 @@ def wrong_invitation(invitation: str) -> str:
         whole = isinstance(json.loads(text), dict)
     except (ValueError, RecursionError):
         whole = False
-    return "" if whole else f"{invitation[:200]} is damaged, or no invitation."
+    return "" if whole else f"{invitation[:200]} is damaged, or not an invitation."
 
 
 def _is_whole(link: str) -> bool:

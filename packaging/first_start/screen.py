@@ -69,7 +69,7 @@ def may_install(
     root = hasattr(os, "geteuid") and os.geteuid() == 0
     if not root or shutil.which("apt-get", path=env.get("PATH")) is None:
         return False
-    say(f"{purpose} needs packages of the system: {' '.join(packages)}")
+    say(f"{purpose} needs system packages: {' '.join(packages)}")
     if not env.get("CI") and sys.stdin is not None and sys.stdin.isatty():
         say("Install them now with apt-get? [Y/n]")
         answer = sys.stdin.readline()

@@ -162,4 +162,4 @@ def _with_log(error: StepFailed | OSError, log: Path) -> SetupError:
     )
     last = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()[-_LAST_LINES:]
     quoted = "\n".join(f"  | {line}" for line in last)
-    return SetupError(f"{quoted}\n\n{told.message}", f"{told.remedy}\nThe whole log: {log}")
+    return SetupError(f"{quoted}\n\n{told.message}", f"{told.remedy}\nThe complete log: {log}")

@@ -99,7 +99,7 @@ def make(venv: Venv, steps: Steps, console: Console, env: Mapping[str, str]) -> 
     test = [str(venv.python), "-I", "-c", "import sys, pip; sys.exit(sys.version_info < (3, 11))"]
     if venv.belongs_here() and steps.works(test, clean_environment(env)):
         for name in venv.remove_half_installed():
-            console.say(f"  {name} was left in pieces by an interruption; it is installed again.")
+            console.say(f"  {name} was left incomplete by an interruption; it is installed again.")
         return
     _require_ensurepip(env, console)
     console.show("making .venv", notable=True)
@@ -118,7 +118,7 @@ def _require_ensurepip(env: Mapping[str, str], console: Console) -> None:
         importlib.invalidate_caches()
     if not _has_ensurepip():
         raise SetupError(
-            "This Python can't make environments: its module ensurepip is missing.",
+            "This Python can't create virtual environments: its module ensurepip is missing.",
             f"Type:  sudo apt install python3-venv  (elsewhere: Python from python.org). {SAME_COMMAND}",
         )
 
@@ -139,7 +139,7 @@ def install(
     for command in commands:
         progress = Progress(pins, installed=venv.installed)
         steps.run([str(venv.python), "-I", "-m", "pip", *command], pip_environment(env), progress)
-    proof = Progress(pins, "trying what was installed")
+    proof = Progress(pins, "testing what was installed")
     torch = ", torch" if any(pin.name == "torch" for pin in pins) else ""
     steps.run([str(venv.python), "-I", "-c", _IMPORTS + torch], clean_environment(env), proof)
 

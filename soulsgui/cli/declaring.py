@@ -31,21 +31,21 @@ def word(shown: str, text: str, default: str | None = None, **more: Any) -> dict
     return {"metavar": shown, "help": text, **optional, **more}
 
 
-_OUTPUT = option("FILE", "where to write it; default: under its own name, here", type=Path)
-_YES = flag("also without a name, which means all; default: be asked then", dest="without_asking")
+_OUTPUT = option("FILE", "file to write; default: its own name, in this folder", type=Path)
+_YES = flag("don't ask before the complete bin is emptied; default: ask", dest="without_asking")
 EMPTIES = ("runs.purge", "checkpoint.purge")  # commands that without a name remove all there is in a bin
-JSON = flag("one JSON document on standard output; default: words", dest="as_json")
+JSON = flag("print one JSON document; default: text", dest="as_json")
 
 _EVERYWHERE = {
     "--config-dir": option(
-        "DIR", "folder of your settings; default: your system's place for them", type=Path
+        "DIR", "folder of your settings; default: the usual one of your system", type=Path
     ),
     "--data-dir": option(
-        "DIR", "folder of runs and server state; default: your system's place for them", type=Path
+        "DIR", "folder of runs and server state; default: the usual one of your system", type=Path
     ),
     "--set": option(
         "KEY=VALUE",
-        "a setting that wins over every file; may be repeated; default: none",
+        "setting that wins over every file; may be repeated; default: none",
         type=str,
         action="append",
         dest="assignments",
@@ -169,8 +169,8 @@ class CommandParser(argparse.ArgumentParser):
         found, unknown = super().parse_known_args(args, namespace)
         if unknown and not self.shown:
             near = nearest(unknown[0], (option for one in self._actions for option in one.option_strings))
-            hint = f"Did you mean {near}?" if near else f"What there is: {self.prog} --help"
-            super().error(f"{' '.join(unknown)} is nothing that it takes. {hint}")
+            hint = f"Did you mean {near}?" if near else f"See: {self.prog} --help"
+            super().error(f"{' '.join(unknown)} is not an argument of this command. {hint}")
         return found, unknown
 
     def error(self, message: str) -> NoReturn:
@@ -181,7 +181,7 @@ class CommandParser(argparse.ArgumentParser):
         if wrong := re.match(r"argument COMMAND: invalid choice: '(.*?)' \(", message):
             near = nearest(wrong[1], self.shown)
             hint = f"Did you mean {near}?" if near else f"There are: {', '.join(self.shown)}."
-            message = f"{wrong[1]!r} is no command. {hint}"
+            message = f"{wrong[1]!r} is not a command. {hint}"
         found = (re.fullmatch(pattern, message, re.DOTALL) for pattern in _MISTAKES)
         super().error(next((one.expand(_MISTAKES[one.re.pattern]) for one in found if one), message))
 
@@ -208,8 +208,8 @@ _MISTAKES = {
     r"argument (.+): invalid int value: (.*)": r"\1 should be a whole number, not \2.",
     r"argument (.+): invalid float value: (.*)": r"\1 should be a number, not \2.",
     r"argument (.+): invalid choice: (.*) \(choose from (.*)\)": r"\1 should be one of \3, not \2.",
-    r"argument (.+): expected (?:one|at least one) argument": r"\1 needs a value behind it.",
-    r"unrecognized arguments: (.*)": r"\1 is nothing that it takes.",
+    r"argument (.+): expected (?:one|at least one) argument": r"\1 needs a value after it.",
+    r"unrecognized arguments: (.*)": r"\1 is not an argument of this command.",
     r"the following arguments are required: (.*)": r"\1 is missing.",
 }
 """What argparse finds wrong, and what is said of it."""

@@ -59,7 +59,7 @@ def comparison(arguments: Arguments) -> int:
     known = _found(arguments)
     chosen = [find(known, name) for name in arguments.experiments]
     if len({one.id for one in chosen}) < max(len(chosen), 2):
-        raise UsageError("An experiment is compared with another one: name at least two, each once.")
+        raise UsageError("Name at least two experiments to compare, each once.")
     found = compare(chosen)
     lines = [
         f"P({one.better} > {one.than}) = {one.probability:.2f}  [{one.low:.2f}, {one.high:.2f}]"
@@ -87,14 +87,12 @@ def _draw(arguments: Arguments, chosen: Sequence[Experiment]) -> None:
         for one in chosen
     }
     if not all(curves.values()):
-        raise UsageError(
-            "An experiment has no run that is over and has a curve.", "Wait until one has ended."
-        )
+        raise UsageError("An experiment has no finished run with a curve.", "Wait until one has ended.")
     try:
         png = draw_experiments(curves, chosen[0].env_id)
     except ImportError as error:
         raise UsageError(
-            "matplotlib is missing here.", f"Install it: {how_to_install('matplotlib')}"
+            "matplotlib is not installed here.", f"Install it: {how_to_install('matplotlib')}"
         ) from error
     atomic_write(arguments.figure, png)
 

@@ -45,7 +45,7 @@ def invite(arguments: Arguments) -> int:
             f"Write it elsewhere: soulsgui invite {client} --reissue --file PATH{SUFFIX}",
         ) from error
     if earlier is not None:
-        say(f"{path} held an earlier invitation of {client} to this server: it is replaced.", sys.stderr)
+        say(f"{path} held an earlier invitation of {client} to this server: it was replaced.", sys.stderr)
     host, port = made["addresses"][0]
     warning = ""
     if not made["lan"]:
@@ -58,16 +58,16 @@ def invite(arguments: Arguments) -> int:
         return 0
     places = ", ".join(place_words(host, port) for host, port in made["addresses"])
     beyond = (
-        "These are this computer's own addresses. For one beyond a router: have the router pass port "
-        f"{port} on to this computer; there, name the router's address: soulsgui join {path.name} --address "
-        "HOST, or in the window Change address….\n"
+        "These are addresses of this computer. For a computer outside your network, let the router forward "
+        f"port {port} to this computer. The other computer needs the router's address: soulsgui join "
+        f"{path.name} --address HOST, or Change address… in its window.\n"
     )
     say(
         f"{client} is invited to {places}.\n{beyond if made['lan'] else ''}"
-        f"Give that computer the file or the link, and nobody else: whoever has one plays as {client}.\n\n"
+        f"Give the file or the link to that computer and nobody else: whoever has it plays as {client}.\n\n"
         f"  {path}\n\n  {made['link']}\n\n"
         f"There: soulsgui join {path.name}\n"
-        f"or, without SoulsGUI there yet, in its unpacked folder: "
+        f"or, if SoulsGUI is not set up there yet, in its unpacked folder: "
         f"python3 packaging/bootstrap.py client {path.name}" + (f"\n\n{warning}" if warning else "")
     )
     return 0
@@ -82,7 +82,7 @@ def only_here(client: str, listens: bool) -> str:
     if listens:
         why = "this computer has no private address now. Once it is in a network:"
     else:
-        why = "the server listens on loopback alone. For other computers:"
+        why = "the server listens on loopback only. For other computers:"
         steps.insert(0, "  soulsgui server set --lan on")
     return "\n".join([f"Only this computer can use it: {why}", *steps])
 
@@ -122,7 +122,7 @@ def check_name(arguments: Arguments, invitation: Invitation) -> None:
     if arguments.name not in ("", invitation.client):
         raise UsageError(
             f"This invitation is for {invitation.client}, not for {arguments.name}.",
-            f"Leave --name out, or have {arguments.name} invited.",
+            f"Omit --name, or have {arguments.name} invited.",
         )
 
 
@@ -143,4 +143,4 @@ def _earlier(path: Path, client: str) -> Invitation | None:
         earlier = Invitation.load(path)
         if earlier.client == client:
             return earlier
-    raise UsageError(f"{path} exists and is no earlier invitation of {client}.", _ELSEWHERE)
+    raise UsageError(f"{path} exists and is not an earlier invitation of {client}.", _ELSEWHERE)

@@ -37,14 +37,17 @@ def is_asked(arguments: Arguments) -> bool:
     word = arguments.invitation
     pausing = arguments.pause_for or arguments.after_episode
     if pausing and word != "pause":
-        raise UsageError("--for and --after-episode go with a pause.", "Pause it: soulsgui join pause")
+        raise UsageError(
+            "--for and --after-episode only work with `join pause`.", "Pause it: soulsgui join pause"
+        )
     if arguments.as_json and word != "status":
-        raise UsageError("--json goes with `join status`.")
+        raise UsageError("--json only works with `join status`.")
     if arguments.trust and (arguments.here or (word in _ASKED and word != "agree")):
-        raise UsageError("--trust goes with an invitation, or with `join agree`.")
+        raise UsageError("--trust only works with an invitation or with `join agree`.")
     if word in _ASKED and (arguments.here or arguments.name or arguments.address):
         raise UsageError(
-            f"`join {word}` is for what plays here already: it goes with no --here, --name or --address."
+            f"`join {word}` is for the client that already plays here: it can't be combined with --here, "
+            "--name or --address."
         )
     if word and word not in _ASKED and word.isalpha() and not Path(word).exists():
         near = nearest(word, _ASKED)
@@ -69,7 +72,7 @@ def takes_over(arguments: Arguments, before: "Invitation | None", after: "Invita
         join_of(arguments).command("servers.join", {"invitation": after.link})
     except ServerUnreachableError:
         return False
-    say("what plays here already has taken the invitation over; see how it is: soulsgui join status")
+    say("the client that already plays here has taken over the invitation; see: soulsgui join status")
     return True
 
 
@@ -98,7 +101,7 @@ def agree(arguments: Arguments, saved: "SavedInvitations", invitation: "Invitati
     say(f"{invitation.server_name} wants to run on this computer ({invited}):\n{asked}")
     if not yes("Run it here?"):
         again = f"soulsgui join {arguments.invitation}".rstrip()
-        raise UsageError("You have not agreed: nothing runs here.", f"Be asked again: {again}")
+        raise UsageError("You did not agree: nothing runs here.", f"To be asked again: {again}")
     saved.agree(invitation, offered.runs.digest, always=False)
 
 
@@ -125,7 +128,7 @@ def _pause(arguments: Arguments, runner: RunnerClient) -> int:
     until = _status(runner).clients[0].paused_until
     when = "it was paused already" if before.wish == "pause" and not arguments.pause_for else "it is paused"
     when = "it pauses after its episode" if arguments.after_episode else when
-    say(f"{when}{until_words(until)}; go on: soulsgui join continue")
+    say(f"{when}{until_words(until)}; continue: soulsgui join continue")
     return 0
 
 
@@ -140,14 +143,14 @@ def _continue(_arguments: Arguments, runner: RunnerClient) -> int:
         found = _status(runner)
     # What else keeps it from playing is not the owner's pause: nothing asked here ends that.
     kept = situation(found) in (Situation.HELD, Situation.PAUSED_BY_SERVER, Situation.ASKED)
-    say(f"your pause is over, but it is {state_words(found)}" if kept else "it goes on")
+    say(f"your pause is over, but it is {state_words(found)}" if kept else "it continues")
     return 0
 
 
 def _stop(_arguments: Arguments, runner: RunnerClient) -> int:
     runner.command("server.shutdown")
     wait_for_end(runner.control)
-    say("this computer helps no longer")
+    say("this computer no longer helps")
     return 0
 
 
@@ -162,7 +165,7 @@ def _agree(arguments: Arguments, runner: RunnerClient) -> int:
     if asks is not None:
         say(f"{found.server.name} wants to run on this computer:\n{_asked(asks, client.unconfined)}")
     if not arguments.trust and not yes("Run it here?"):
-        raise UsageError("You have not agreed: nothing of it runs here.")
+        raise UsageError("You did not agree: nothing of it runs here.")
     digest = asks.digest if asks is not None else ""
     runner.command("servers.agree", {"server_id": server_id, "digest": digest, "always": arguments.trust})
     say("agreed, also to whatever it names later" if arguments.trust else "agreed")
@@ -193,14 +196,14 @@ _HELD = {
     "hours": "paused outside the hours you set",
 }
 _PLAIN = {
-    Situation.MISFIT: "can't play: the versions of server and computer don't fit",
-    Situation.REVOKED: "revoked: the server does not let it in any more",
+    Situation.MISFIT: "can't play: the versions of server and computer don't match",
+    Situation.REVOKED: "revoked: the server no longer lets it in",
     Situation.STOPPING: "stopping",
     Situation.CUT_OFF: "cut off by the server",
     Situation.ASKED: "waiting for you: the server wants to run what follows; agree: soulsgui join agree",
     Situation.SILENT: "the game does not answer",
     Situation.PAUSED_BY_SERVER: "paused by the server",
-    Situation.BETWEEN_ROUNDS: "waiting for the server: no round goes on at present",
+    Situation.BETWEEN_ROUNDS: "waiting for the server: no round is under way at present",
     Situation.WITHOUT_RUN: "waiting for a run: it plays as soon as one is started on the server",
     Situation.CONNECTING: "connecting",
 }
@@ -234,12 +237,12 @@ def state_words(status: Status) -> str:
     match situation(status):
         case Situation.OFF:
             ended = f": {service.outcome}" if service.outcome else ""
-            return f"it does not play{ended}; begin: soulsgui join continue"
+            return f"it does not play{ended}; start: soulsgui join continue"
         case Situation.FAILED:
             failures = count_words(service.failures, "failure")
             return f"stopped after {failures}: {service.outcome}; try again: soulsgui join continue"
         case Situation.PAUSED_BY_OWNER:
-            return f"paused by you{until_words(client.paused_until)}; go on: soulsgui join continue"
+            return f"paused by you{until_words(client.paused_until)}; continue: soulsgui join continue"
         case Situation.HELD:
             return _HELD[client.held] + until_words(client.held_until) if client.held else "paused"
         case Situation.RETRYING:
@@ -250,7 +253,7 @@ def state_words(status: Status) -> str:
         case Situation.AWAY:
             since = status.server.changed_at
             away = f" since {clock_words(since)}" if since is not None else ""
-            return f"the server is away{away}; it is tried again all the time"
+            return f"the server can't be reached{away}; trying again"
         case Situation.PLAYING:
             return f"playing, episode {client.episodes + 1:,}; pause it: soulsgui join pause"
         case other:

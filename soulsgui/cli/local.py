@@ -162,11 +162,11 @@ def audit(arguments: Arguments) -> int:
 
 _WHEN = {
     Effect.NEW_RUN: "with the next new run",
-    Effect.NOW: "with the next new run; one that goes on takes it by: soulsgui hyper set KEY=VALUE",
-    Effect.NEXT_ROUND: "with the next new run; one that goes on takes it by: soulsgui hyper set KEY=VALUE",
-    Effect.RESUME: "with the next new run; one that goes on takes it by: soulsgui run resume --set KEY=VALUE",
+    Effect.NOW: "with the next new run; for the active run: soulsgui hyper set KEY=VALUE",
+    Effect.NEXT_ROUND: "with the next new run; for the active run: soulsgui hyper set KEY=VALUE",
+    Effect.RESUME: "with the next new run; for the active run: soulsgui run resume --set KEY=VALUE",
     Effect.SAVED: "at once",
-    Effect.RESTART_RUNNER: "when the server starts anew",
+    Effect.RESTART_RUNNER: "when the server is restarted",
 }
 
 
@@ -182,7 +182,7 @@ def show(arguments: Arguments) -> int:
     if not values and not hidden:
         near = nearest(part, [*(key.partition(".")[0] for key in known), *known])
         raise UsageError(
-            f"{part!r} is neither a setting nor a section of them.",
+            f"{part!r} is neither a setting nor a section.",
             f"Did you mean {near}?" if near else "See all of them: soulsgui config show",
         )
     tree: Any = public_tree(settings)
@@ -201,7 +201,7 @@ def check(arguments: Arguments) -> int:
     """`config check`: every mistake, with its place and the nearest valid key."""
     file: Path | None = arguments.file
     if file is not None and not file.exists():
-        raise UsageError(f"There is no file {file}.", "Your own is checked by: soulsgui config check")
+        raise UsageError(f"There is no file {file}.", "To check your own: soulsgui config check")
     overrides = parse_assignments(arguments.assignments)
     try:
         settings = combine(layers_of(folders_of(arguments), arguments.preset, [overrides], file))
@@ -211,7 +211,7 @@ def check(arguments: Arguments) -> int:
         say_json({"problems": settings_file.as_plain(error)})
         return error.exit_code
     warn_without_effect(overrides.values, lambda: settings.algorithm)
-    return answer(arguments, {"problems": []}, "The configuration is right.")
+    return answer(arguments, {"problems": []}, "The configuration is valid.")
 
 
 def presets(arguments: Arguments) -> int:

@@ -79,14 +79,14 @@ def agrees(error: "RunNotAgreedError | CommandFailedError") -> str:
     asks = error.asks
     if asks is None or asks.too_long or sys.stdin is None or not sys.stdin.isatty():
         return ""
-    say(f"This run comes from elsewhere. It wants to run on this computer:\n{execution_text(asks)}")
+    say(f"This run comes from another computer. It wants to run here:\n{execution_text(asks)}")
     return asks.digest if yes("Run it here?") else ""
 
 
 def check_target(path: Path, option: str) -> None:
     """Refuse what no file can be written to, before the work for it is done."""
     if path.is_dir():
-        raise UsageError(f"{path} is a folder.", f"Name a file in it: {option} {path / 'NAME'}")
+        raise UsageError(f"{path} is a folder.", f"Give a file in it: {option} {path / 'NAME'}")
     if not path.parent.is_dir():
         raise UsageError(f"There is no folder {path.parent}.", f"Choose another place: {option} FILE")
 
@@ -99,7 +99,7 @@ def folders_of(arguments: Arguments) -> Folders:
             str(path.absolute()).encode()
         except UnicodeEncodeError as error:  # it stands in files of ours
             raise UsageError(
-                f"The name of the folder {printable(str(path.absolute()))} is no text in UTF-8.",
+                f"The name of the folder {printable(str(path.absolute()))} is not valid UTF-8.",
                 f"Choose another: {option} DIR",
             ) from error
     return Folders(config.absolute(), data.absolute())

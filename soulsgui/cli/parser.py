@@ -37,7 +37,7 @@ class Arguments(argparse.Namespace):
 
 GROUPS = {
     "run a server": ("gui", "serve", "shutdown", "invite", "revoke", "server", "config"),
-    "watch and steer": (
+    "watch and control": (
         "status",
         "run",
         "hyper",
@@ -52,7 +52,7 @@ GROUPS = {
     "look back": ("logs", "events", "audit", "usage"),
     "help a server": ("join", "client"),
     "tools": ("evaluate", "env", "control", "call"),
-    "services, each alone": (
+    "single services": (
         "redis",
         "gateway",
         "exporter",
@@ -66,46 +66,46 @@ GROUPS = {
 """The commands as `soulsgui --help` shows them."""
 
 _FAMILIES = {
-    "run": "begin, continue and end the run of the server",
-    "run queue": "the runs that wait for their turn",
-    "hyper": "change the run while it goes on",
-    "server": "the server while it runs",
+    "run": "start, continue and stop the run of the server",
+    "run queue": "the queue of runs",
+    "hyper": "change settings of the active run",
+    "server": "change the server while it runs",
     "checkpoints": "the checkpoints of runs",
-    "jobs": "what goes on beside the run, such as an export",
+    "jobs": "background work, such as an export",
     "runs": "the runs in the data folder",
     "experiments": "runs with several seeds, and statistics over them",
-    "sweep": "the search for the best settings",
+    "sweep": "searches for the best settings",
     "config": "your settings",
-    "env": "the environment that is played",
+    "env": "check an environment",
     "clients": "everyone who plays for this server",
-    "alerts": "what you are told wherever you are",
+    "alerts": "messages to your webhook",
 }
 """Commands that have commands of their own."""
 
-_INVITATION = "link (soulsgui://join/...) or .soulsgui file of a server's owner"
-_WHICH_RUN = "id of the run, or how it begins; default: latest"
+_INVITATION = "link (soulsgui://join/...) or .soulsgui file from the owner of a server"
+_WHICH_RUN = "id of the run, or the start of it; default: latest"
 
-_TRUST = "run what the checkpoint names on this computer, though it comes from elsewhere; default: be asked"
+_TRUST = "run the code that the checkpoint names, even if it comes from another computer; default: ask"
 
 _ARGUMENTS = {
     "--address": option(
         "HOST:PORT",
-        "where to look for the server first, such as a router that passes the port on; default: as invited",
+        "address to try first, such as a router that forwards the port; default: those of the invitation",
     ),
-    "--after-episode": flag("with pause: finish the episode first; default: at once"),
-    "--checkpoint": option("PATH", "begin from it; default: the newest", type=Path),
-    "--csv": flag("a line for each run, as CSV; default: a table"),
+    "--after-episode": flag("with pause: finish the episode first; default: pause at once"),
+    "--checkpoint": option("PATH", "checkpoint to start from; default: the newest", type=Path),
+    "--csv": flag("print CSV, one line for each run; default: a table"),
     "--figure": option(
-        "FILE", "also draw the interquartile means along the steps into it, as PNG; default: no", type=Path
+        "FILE", "also draw the interquartile means over the steps into a PNG file; default: no", type=Path
     ),
     "--score": {
         "choices": list(SCORES),
         "default": SCORES[0],
-        "help": f"what a run is judged by: {', '.join(SCORES)}; default: {SCORES[0]}",
+        "help": f"how runs are scored: {', '.join(SCORES)}; default: {SCORES[0]}",
     },
-    "--episodes": option("N", "stop after so many episodes; default: play on", type=int),
-    "--file": option("PATH", "where to write it; default: NAME.soulsgui, here", type=Path),
-    "--follow/-f": flag("go on with what is written from now on; default: end after the last line"),
+    "--episodes": option("N", "stop after this many episodes; default: keep playing", type=int),
+    "--file": option("PATH", "file to write; default: NAME.soulsgui in this folder", type=Path),
+    "--follow/-f": flag("keep printing new lines; default: end after the last line"),
     "--for": option(
         "TIME",
         "with pause: how long, such as 30m or 2h; default: until `soulsgui join continue`",
@@ -113,103 +113,113 @@ _ARGUMENTS = {
     ),
     "--from": option(
         "CHECKPOINT",
-        "begin from one, with the settings it was saved with: a run (its newest), RUN/best, RUN/PATH; "
-        "default: new weights",
+        "checkpoint to start from, with the settings it was saved with: RUN (its newest), RUN/best or "
+        "RUN/PATH; default: new weights",
         dest="from_checkpoint",
     ),
-    "--here": flag("for the server that runs on this computer, now and later; default: as last time"),
-    "--hold": flag("stay until the input ends, as a tunnel does with its window; default: end at once"),
-    "--idle": flag("start no run; default: start one"),
+    "--here": flag("play for the server on this computer, now and later; default: as last time"),
+    "--hold": flag("stay until standard input ends, as tunnels need it; default: end at once"),
+    "--idle": flag("start the server without a run; default: start a run"),
     "--inference": {
         "choices": ["local", "server"],
-        "help": "who chooses actions: it, or the inference server of the run; default: as the run says",
+        "help": "who chooses actions: this client, or an inference server of the run; default: as the run is "
+        "set",
     },
     "--json": JSON,
-    "--lan": flag("at this machine's private addresses, too; default: on loopback alone"),
-    "--local-clients": option("N", "clients on this machine; default: clients.local", type=int),
-    "--mode": {"choices": ["server", "client"], "help": "the side to show; default: as last time"},
-    "--name": option("ID", "its id; default: as invited, else the name of this machine"),
-    "--num-envs": option("N", "environments side by side; default: env.num_envs of the run", type=int),
-    "--preset": option("NAME", "a preset below your own settings; default: none"),
-    "--public": flag("with --lan: also at those that are not private; default: at private ones alone"),
-    "--rate": option("R", "of each: steps per second; default: 100", type=float, default=100.0),
-    "--reissue": flag("it was invited before: end that, and invite it anew; default: refuse then"),
+    "--lan": flag("also listen on the private addresses of this machine; default: on loopback only"),
+    "--local-clients": option("N", "number of clients on this machine; default: clients.local", type=int),
+    "--mode": {"choices": ["server", "client"], "help": "the mode to show; default: as last time"},
+    "--name": option("ID", "id of the client; default: as invited, otherwise the name of this machine"),
+    "--num-envs": option("N", "number of environments; default: env.num_envs of the run", type=int),
+    "--preset": option("NAME", "preset to use; your own settings win over it; default: none"),
+    "--public": flag("with --lan: also listen on public addresses; default: on private ones only"),
+    "--rate": option(
+        "R", "steps per second of each simulated client; default: 100", type=float, default=100.0
+    ),
+    "--reissue": flag("replace an earlier invitation of this client, which then ends; default: refuse"),
     "--resume": option(
         "RUN",
-        "go on with a run, or with `latest`, and with what --set may change of it; default: begin a new one",
+        "resume a run, or `latest`; --set changes some of its settings; default: start a new run",
     ),
     "--run": option("RUN", "folder or id of the run", required=True),
     "--seed": option("S", "seed of the first episode; default: 0", type=int, default=0),
     "--seeds": option(
-        "N", "runs with so many seeds, one after another: an experiment; default: 1", type=int, default=1
+        "N",
+        "number of seeds; several make an experiment, one run after another; default: 1",
+        type=int,
+        default=1,
     ),
     "--space": option(
         "KEY=RANGE",
-        "what is searched: LOW..HIGH, LOW..HIGH:log or [A, B]; may be repeated; default: --space-file",
+        "setting to search: LOW..HIGH, LOW..HIGH:log or [A, B]; may be repeated; default: --space-file",
         type=str,
         action="append",
         default=[],
     ),
-    "--space-file": option("FILE", "the same from a YAML file: a map of them; default: none", type=Path),
-    "--trials": option("N", "how many runs; default: 20", type=int, default=20),
+    "--space-file": option("FILE", "YAML file with a map of such settings; default: none", type=Path),
+    "--trials": option("N", "number of trials; default: 20", type=int, default=20),
     "--sampler": {
         "choices": ["tpe", "random", "grid"],
         "default": "tpe",
-        "help": "how values are drawn: tpe, random, or grid (choices alone); default: tpe",
+        "help": "how values are sampled: tpe, random, or grid (choices only); default: tpe",
     },
     "--pruner": {
         "choices": ["median", "hyperband", "halving", "none"],
         "default": "median",
-        "help": "by what a trial is given up early: median, hyperband, halving, none; default: median",
+        "help": "how trials are pruned: median, hyperband, halving, none; default: median",
     },
-    "--server": option("HOST:PORT", "a server on this machine; default: what --server-file says"),
+    "--server": option("HOST:PORT", "address of a server on this machine; default: as in --server-file"),
     "--server-file": option(
         "FILE",
-        "the file that tells where the server is; default: that of the runner of --data-dir",
+        "file with the address of the server; default: that of the runner in --data-dir",
         type=Path,
     ),
     "--simulate": option(
         "N",
-        "be N clients that step no environment, to see what a server stands; the trainer learns from their "
-        "random samples: use a run of its own; default: play",
+        "simulate N clients without environments, to test what load a server can take; the trainer learns "
+        "from their random samples, so use a separate run; default: play",
         type=int,
     ),
-    "--since": option("NUMBER", "those after this number; default: 0, all", type=int, default=0),
+    "--since": option("NUMBER", "only events after this number; default: 0, all", type=int, default=0),
     "--agreement": option("FILE", argparse.SUPPRESS, type=Path),
     "--state-dir": option("DIR", argparse.SUPPRESS, type=Path),
-    "--stochastic": flag("draw actions from what the policy says; default: take the best ones"),
-    "--trashed": flag("those in the bin instead; default: those that are not"),
-    "--trust": flag("agree to whatever this server wants to run here, now and later; default: be asked"),
-    "--until-done": flag("end when the run has reached its goal; default: go on until stopped"),
-    "--video": option("FILE", "film it, as .mp4 or .gif; default: film nothing"),
-    "--watch": flag("show it again every second; default: once"),
+    "--stochastic": flag("sample actions from the policy; default: take the best ones"),
+    "--trashed": flag("list the bin instead; default: what is not in the bin"),
+    "--trust": flag("agree to whatever this server wants to run here, now and later; default: ask"),
+    "--until-done": flag("end when the run has reached its goal; default: continue until stopped"),
+    "--video": option("FILE", "save a video of it, as .mp4 or .gif; default: none"),
+    "--watch": flag("update it every second; default: show it once"),
     "--watched": flag(argparse.SUPPRESS),
     "--workers": option(
         "K",
-        "processes that they are spread over, 0 for none; default: client.workers of the run",
+        "processes that step the environments, 0 for none; default: client.workers of the run",
         type=int,
     ),
-    "-n": option("LINES", "how many lines; default: 50", type=int, default=50),
+    "-n": option("LINES", "number of lines; default: 50", type=int, default=50),
     "checkpoint": word(
         "CHECKPOINT",
-        "its folder; or a run (id, its beginning, or name), RUN/CHECKPOINT, RUN/best; of the latest run "
-        "best, newest, or what `checkpoints list` shows; default: newest",
+        "its folder; a run (id, start of the id, or name), RUN/CHECKPOINT or RUN/best; of the latest run "
+        "also best, newest, or an id from `checkpoints list`; default: newest",
         "newest",
     ),
-    "client": word("NAME", "its id, such as gamer-01"),
-    "env_id": word("ID", "its id; default: env.id of your settings", ""),
-    "experiment": word("EXPERIMENT", "its id, how it begins, or the name in it; default: latest", "latest"),
-    "experiments": word("EXPERIMENT", "its id, how it begins, or the name in it; at least two", nargs="+"),
-    "file": word("FILE", "check it instead; default: your config.yaml", nargs="?", type=Path),
+    "client": word("NAME", "id of the client, such as gamer-01"),
+    "env_id": word("ID", "id of the environment; default: env.id of your settings", ""),
+    "experiment": word(
+        "EXPERIMENT", "its id, the start of the id, or the name in it; default: latest", "latest"
+    ),
+    "experiments": word(
+        "EXPERIMENT", "its id, the start of the id, or the name in it; at least two", nargs="+"
+    ),
+    "file": word("FILE", "file to check; default: your config.yaml", nargs="?", type=Path),
     "invitation": word("INVITATION", f"{_INVITATION}; default: none", ""),
-    "name": word("GROUP.COMMAND", "its name, such as run.start"),
-    "params": word("JSON", "its parameters; default: {}", "{}"),
-    "sweep": word("SWEEP", "its id, how it begins, or the name in it; default: latest", "latest"),
+    "name": word("GROUP.COMMAND", "name of the command, such as run.start"),
+    "params": word("JSON", "parameters of the command; default: {}", "{}"),
+    "sweep": word("SWEEP", "its id, the start of the id, or the name in it; default: latest", "latest"),
     "part": word("SECTION", "a section, or one setting; default: all", ""),
     "run": word("RUN", _WHICH_RUN, "latest"),
     "url_file": word("FILE", "where its address stands", type=Path),
     "socket": word("PATH", "whatever comes there is passed on", type=Path),
-    "service": word("SERVICE", "whose: runner, redis, trainer, telemetry, client-1 ..."),
+    "service": word("SERVICE", "name of the service: runner, redis, trainer, telemetry, client-1 ..."),
     "sink": {"choices": SINKS, "help": "which one"},
     "values": word("KEY=VALUE", "a setting and its value, such as ppo.gamma=0.98", nargs="+"),
     "what": {
@@ -221,7 +231,7 @@ _ARGUMENTS = {
     # Called as others, and meant otherwise.
     "evaluate --trust": flag(_TRUST),
     "serve --trust": flag(_TRUST),
-    "evaluate --episodes": option("N", "how many to play; default: 20", type=int, default=20),
+    "evaluate --episodes": option("N", "number of episodes; default: 20", type=int, default=20),
     "job --ahead": flag(""),
     "job run": word("RUN_DIR", "", type=Path, nargs="?"),
     "job work": {"choices": ["figure", "export-run", "import-run", "export-checkpoint"]},
@@ -229,16 +239,16 @@ _ARGUMENTS = {
     "join --idle": flag(argparse.SUPPRESS),
     "join invitation": word(
         "INVITATION",
-        f"{_INVITATION}; or, from a second terminal, what to do with what plays here: pause, continue, stop, "
-        "status, agree (to what its server wants to run); default: the one of last time, else the server "
-        "that runs on this computer",
+        f"{_INVITATION}; or, from a second terminal, what the client of this computer should do: pause, "
+        "continue, stop, status, agree (to what its server wants to run); default: the invitation of last "
+        "time, otherwise the server on this computer",
         "",
     ),
     "runs import file": word("FILE", "a .soulsrun file", type=Path),
-    "runs import --name": option("TEXT", "name of the new run; default: the one it had"),
+    "runs import --name": option("TEXT", "name of the new run; default: the old name"),
     "logs --run": option("RUN", _WHICH_RUN, default="latest"),
     "sweep start --name": option("TEXT", "name of the sweep; default: sweep"),
-    "serve --name": option("TEXT", "name of the new run; default: date and time alone"),
+    "serve --name": option("TEXT", "name of the new run; default: date and time only"),
 }
 """What commands take, by name; of a single command by that command's words and the name."""
 
@@ -251,7 +261,7 @@ def _declare(
 
 
 _DECLARED = (
-    _declare("gui", "roles:gui", "the window; what is started when no command is named", "invitation --mode"),
+    _declare("gui", "roles:gui", "open the window (also without any command)", "invitation --mode"),
     _declare(
         "serve",
         "roles:serve",
@@ -262,13 +272,13 @@ _DECLARED = (
         "serve --resume latest --set stop.env_steps=2000000",
         "serve --idle",
     ),
-    _declare("status", "remote:status", "what the server does at this moment", "--json --watch"),
-    _declare("shutdown", "remote:shutdown", "end the clients, the run, or the whole server", "what"),
-    _declare("control", "remote:control", "port and token of the control API", "--json --hold"),
+    _declare("status", "remote:status", "show what the server is doing", "--json --watch"),
+    _declare("shutdown", "remote:shutdown", "stop the clients, the run, or the server", "what"),
+    _declare("control", "remote:control", "show port and token of the control API", "--json --hold"),
     _declare(
         "call",
         "remote:call",
-        "any command of the control API; its answer as JSON",
+        "send any command of the control API and print its answer as JSON",
         "name params",
         "call runs.list",
         "call service.local_clients '{\"count\": 4}'",
@@ -292,7 +302,7 @@ _DECLARED = (
     Declared(
         "checkpoints evaluate",
         "evaluation:on_server",
-        "let the server play episodes with a checkpoint, or with the weights it trains, beside its run",
+        "let the server play episodes with a checkpoint, or with its current weights, alongside the run",
         [
             *typed_arguments("checkpoint.evaluate"),
             *((name, _ARGUMENTS[name]) for name in ("--video", "--json")),
@@ -308,7 +318,7 @@ _DECLARED = (
     _declare(
         "experiments show",
         "experiments:show",
-        "the runs of an experiment, and statistics over them",
+        "show the runs of an experiment, with statistics",
         "experiment --score --csv --figure --json",
         "experiments show",
         "experiments show compared --score evaluation_return --csv",
@@ -316,40 +326,52 @@ _DECLARED = (
     _declare(
         "experiments compare",
         "experiments:comparison",
-        "experiments side by side, with the probability of improvement",
+        "compare experiments, with the probability of improvement",
         "experiments --score --csv --figure --json",
         "experiments compare ppo vtrace --figure compared.png",
     ),
     _declare(
         "runs import",
         "remote:import_run",
-        "take a run from a file into the library of the server",
+        "import a run from a file into the library of the server",
         "file --name",
         "runs import 2026-11-20_10-00-00_first.soulsrun",
     ),
     _declare(
         "sweep start",
         "sweep:start",
-        "search values of settings with which a run does best (needs Optuna)",
+        "search for the settings with which a run does best (needs Optuna)",
         "--space --space-file --trials --sampler --pruner --score --name --preset --json",
         "sweep start --space ppo.learning_rate=1e-4..1e-2:log --set stop.env_steps=50000",
         "sweep start --space 'ppo.epochs=[5, 10, 20]' --sampler grid --trials 3 --set stop.env_steps=50000",
     ),
-    _declare("sweep status", "sweep:status", "its trials, and which settings mattered", "sweep --json"),
-    _declare("sweep best", "sweep:best", "the settings of the best trial", "sweep --json"),
-    _declare("sweep stop", "sweep:stop", "end the sweep that goes on, and the run of its trial", "--json"),
+    _declare(
+        "sweep status",
+        "sweep:status",
+        "show the trials of a sweep, and which settings mattered",
+        "sweep --json",
+    ),
+    _declare("sweep best", "sweep:best", "show the settings of the best trial", "sweep --json"),
+    _declare("sweep stop", "sweep:stop", "stop the active sweep, and the run of its trial", "--json"),
     _declare(
         "config show",
         "local:show",
-        "the effective configuration",
+        "show the effective configuration",
         "part --preset --json",
         "config show ppo",
         "config show ppo.gamma --json",
         "config show --preset lunarlander_ppo",
     ),
-    _declare("config check", "local:check", "say what is wrong with it", "file --preset --json"),
-    _declare("config presets", "local:presets", "the shipped settings for tasks (--preset NAME)", "--json"),
-    _declare("config diff", "local:diff", "what differs from the shipped settings", "--preset --json"),
+    _declare(
+        "config check", "local:check", "check a configuration and list its mistakes", "file --preset --json"
+    ),
+    _declare(
+        "config presets",
+        "local:presets",
+        "list the presets, which are settings for tasks (--preset NAME)",
+        "--json",
+    ),
+    _declare("config diff", "local:diff", "show what differs from the defaults", "--preset --json"),
     _declare(
         "config set",
         "local:change",
@@ -361,17 +383,17 @@ _DECLARED = (
     _declare(
         "env check",
         "evaluation:check",
-        "make an environment, play it at random, and report",
+        "make an environment, play it at random, and report problems",
         "env_id --preset --json",
     ),
     _declare(
         "hyper set",
         "remote:hyper",
-        "let the run that goes on have other values of live settings (`now`, `next round`)",
+        "change live settings of the active run (those with the effect `now` or `next round`)",
         "values",
         "hyper set ppo.learning_rate=0.0003 ppo.entropy_coef=0.01",
     ),
-    _declare("clients list", "remote:clients", "list them", "--json"),
+    _declare("clients list", "remote:clients", "list the clients", "--json"),
     *of_the_api([("--local-clients", _ARGUMENTS["--local-clients"])]),
     _declare(
         "invite",
@@ -384,25 +406,25 @@ _DECLARED = (
     _declare(
         "logs",
         "local:logs",
-        "the log of a service: trainer, redis, runner, client-1 ...",
+        "show the log of a service: trainer, redis, runner, client-1 ...",
         "service --run -n --follow/-f",
         "logs trainer",
         "logs runner -n 200 --follow",
     ),
-    _declare("events", "local:events", "what happened on this server", "--since --json"),
-    _declare("audit", "local:audit", "which commands changed something, and who gave them", "-n --json"),
-    _declare("redis", "roles:redis", "the Redis server alone, in the foreground"),
+    _declare("events", "local:events", "show what happened on this server", "--since --json"),
+    _declare("audit", "local:audit", "show which commands changed something, and who gave them", "-n --json"),
+    _declare("redis", "roles:redis", "run the Redis server alone, in the foreground"),
     _declare(
         "gateway",
         "roles:gateway",
-        "what lets clients in to the server of a runner, alone, in the foreground",
+        "run the gateway, which lets clients in, alone, in the foreground",
         "--server-file --lan --public",
         is_service=True,
     ),
     _declare(
         "exporter",
         "roles:exporter",
-        "what Prometheus and Grafana read of a runner, alone, in the foreground",
+        "run the exporter for Prometheus and Grafana alone, in the foreground",
         "--server-file",
         is_service=True,
     ),
@@ -410,7 +432,7 @@ _DECLARED = (
         _declare(
             name,
             f"roles:{name}",
-            f"the {name} of a run alone, in the foreground",
+            f"run the {name} of a run alone, in the foreground",
             f"--run --server-file{' --checkpoint' if name == 'trainer' else ''}",
             is_service=True,
         )
@@ -419,21 +441,21 @@ _DECLARED = (
     _declare(
         "inference",
         "roles:inference",
-        "an inference server alone, in the foreground",
+        "run an inference server alone, in the foreground",
         "--name --server-file",
         is_service=True,
     ),
     _declare(
         "sink",
         "roles:sink",
-        "one that takes what a run records elsewhere, alone, in the foreground",
+        "run the TensorBoard or W&B output of a run alone, in the foreground",
         "sink --run --server-file",
         is_service=True,
     ),
     _declare(
         "join",
         "roles:join",
-        "let this computer play for a server; pause and stop that",
+        "let this computer play for a server; pause or stop it",
         "invitation --here --address --name --trust --for --after-episode --json --watched --idle",
         "join gamer-01.soulsgui",
         "join gamer-01.soulsgui --address my-router.example.org",
@@ -444,7 +466,7 @@ _DECLARED = (
     _declare(
         "client",
         "roles:client",
-        "a sampling client, in the foreground",
+        "run a sampling client in the foreground",
         "invitation --server --server-file --name --trust --num-envs --workers --episodes --inference "
         "--simulate --rate --state-dir --agreement",
         "client --name second-player",

@@ -44,8 +44,8 @@ from soulsgui.wire.control import (
 _WATCH_EVERY_S = 1.0
 _LOOK_EVERY_S = 0.5
 _IN_FILE = (
-    "The observations of its replay memory lie in a file of the run's folder (learner.memory_limit): they "
-    "are of use only if training stops right there, with checkpoint.with_buffer."
+    "The observations of its replay memory are in a file in the run's folder (learner.memory_limit): they "
+    "can only be used if training stops right then, with checkpoint.with_buffer."
 )
 _AS_SOON = "as soon as the trainer can; watch it: soulsgui status"
 
@@ -72,7 +72,7 @@ class RunnerClient(ApiClient):
             if still_runs(self.control.pid, self.control.process):
                 raise
             raise ServerUnreachableError(
-                f"No runner runs for this data folder: the one of {self._path} has ended without a farewell.",
+                f"No runner is running for this data folder: the one in {self._path} ended unexpectedly.",
                 self._start,
             ) from error
 
@@ -80,7 +80,7 @@ class RunnerClient(ApiClient):
 def join_of(arguments: Arguments) -> RunnerClient:
     """Return the way to the runner of client mode of a command's data folder."""
     path = folders_of(arguments).client / CONTROL_FILE
-    begin = "Begin: soulsgui join INVITATION (the link or .soulsgui file of a server's owner)"
+    begin = "Start: soulsgui join INVITATION (the link or .soulsgui file from the owner of a server)"
     if not os.path.exists(path):  # noqa: PTH110 - a Path raises where the name is too long
         raise ServerUnreachableError(f"This computer plays for nobody ({path} is missing).", begin)
     return RunnerClient(path, begin)
@@ -149,7 +149,7 @@ def call(arguments: Arguments) -> int:
             f"The parameters are not JSON: look at character {at}.", "For instance: '{\"count\": 2}'"
         ) from error
     if not isinstance(params, dict):
-        raise UsageError("The parameters are no JSON object.", "For instance: '{\"count\": 2}'")
+        raise UsageError("The parameters are not a JSON object.", "For instance: '{\"count\": 2}'")
     if arguments.name not in COMMANDS:
         from soulsgui.runner.refusal import unknown_command  # late: it takes a while to import
 
@@ -169,8 +169,8 @@ def plain(arguments: Arguments) -> int:
     params = typed(arguments, arguments.command)
     if arguments.command in EMPTIES and not (params.get("path", params["run"]) or arguments.without_asking):
         whose = "" if arguments.command == "runs.purge" else f" of the run {params['run']}"
-        if not yes(f"Remove for good all that is in the bin{whose}?"):
-            raise UsageError("You have not agreed: nothing was removed.", "Without a question: --yes")
+        if not yes(f"Delete everything in the bin{whose} for good?"):
+            raise UsageError("You did not agree: nothing was deleted.", "To skip this question: --yes")
     if params.get("client"):
         # Names are unambiguous: the runner lets no client be called as another one, or by another one's id.
         ids = {one[name]: one["id"] for name in ("name", "id") for one in runner.status()["clients"]}
@@ -209,17 +209,17 @@ def import_run(arguments: Arguments) -> int:
     if path.is_dir():
         raise UsageError(
             f"{path} is a folder: runs are imported from .soulsrun files.",
-            f"Have it written there: soulsgui runs export. To see a run play: soulsgui evaluate {path}",
+            f"Export it there: soulsgui runs export. To see a run play: soulsgui evaluate {path}",
         )
     if not path.exists():
-        raise UsageError(f"There is no file {path}.", "Have it written: soulsgui runs export RUN")
+        raise UsageError(f"There is no file {path}.", "Export it: soulsgui runs export RUN")
     runner = runner_of(arguments)
     with path.open("rb") as file:
         brought = runner.bring(file)
     job = runner.command("runs.import", {"file": brought, "name": arguments.name})
     found = wait_for(runner, Job.model_validate(job)).result
     goes_on = found["resumable"] and not found["allowed"]["run.resume"]
-    then = "go on with it: soulsgui run resume" if goes_on else "see what it is: soulsgui runs show"
+    then = "resume it: soulsgui run resume" if goes_on else "look at it: soulsgui runs show"
     say(f"imported {found['id']}; {then} {found['id']}")
     return 0
 
@@ -278,7 +278,7 @@ def begin(arguments: Arguments) -> int:
         if not slow or (run := runner.status()["run"])["state"] != "starting":
             raise
     begun, told = run["id"], ""
-    _progress(f"{begun} is still starting; it goes on by itself, also after Ctrl+C: soulsgui status")
+    _progress(f"{begun} is still starting, and continues also after Ctrl+C; see: soulsgui status")
     # A run that fails is saved and ended before it is called so.
     while run["id"] == begun and run["state"] in ("starting", "saving"):
         if run["detail"] != told:
@@ -288,7 +288,7 @@ def begin(arguments: Arguments) -> int:
         run = runner.status()["run"]
     if run["id"] != begun or run["state"] in ("none", "stopped", "failed"):
         why = run["error"] if run["id"] == begun else ""
-        raise SoulsGuiError(f"{begun} did not start. {why}".rstrip(), "See what happened: soulsgui events")
+        raise SoulsGuiError(f"{begun} did not start. {why}".rstrip(), "See the events: soulsgui events")
     say(done.format(run_id=run["id"], run_dir=run["dir"]))
     warn_without_effect(overrides_of(arguments), lambda: str(run["algorithm"]))
     return 0
@@ -351,13 +351,13 @@ def _is_paused(status: dict[str, Any], client: str | None) -> bool:
 
 def _tell_pause(arguments: Arguments, result: dict[str, Any]) -> str:
     held = "was paused already" if arguments.paused_before else "is paused"
-    return f"the run {held}; go on with: soulsgui run continue" if result["done"] else f"it pauses {_AS_SOON}"
+    return f"the run {held}; continue: soulsgui run continue" if result["done"] else f"it pauses {_AS_SOON}"
 
 
 def _tell_queue(arguments: Arguments, result: dict[str, Any]) -> str:
     from soulsgui.runner.status_text import queue_rows
 
-    said = queue_rows(result["queue"]) or "No run waits."
+    said = queue_rows(result["queue"]) or "The queue is empty."
     if getattr(arguments, "as_json", False):
         say_json(result["queue"])
         return ""
@@ -374,7 +374,7 @@ def _tell_save(arguments: Arguments, result: dict[str, Any]) -> str:
     if saved["memory_in_file"]:
         say(_IN_FILE, sys.stderr)
     elif arguments.buffer and not saved["memory"]:
-        say("There is no replay memory in it: the algorithm of this run keeps none.", sys.stderr)
+        say("It has no replay memory: the algorithm of this run uses none.", sys.stderr)
     return ""
 
 
@@ -390,9 +390,9 @@ def _tell_reach(arguments: Arguments, told: dict[str, Any]) -> str:
     lines = [f"invitations name {places}"]
     lines += [f"soulsgui invite {client} --reissue" for client in told["reissue"]]
     if told["reissue"]:
-        lines.insert(1, "the invitations of before name another port; give their computers new ones:")
+        lines.insert(1, "earlier invitations name another port; give these computers new ones:")
     if arguments.lan == "off":
-        lines.append("no other computer comes in any more; those that played from elsewhere are cut off")
+        lines.append("other computers are no longer let in; those that were connected are cut off")
     return "\n".join(lines)
 
 
@@ -401,7 +401,7 @@ def _tell_log(arguments: Arguments, result: dict[str, Any]) -> str:
     nothing = (
         f"{arguments.client} has written nothing yet."
         if found.whole
-        else f"{arguments.client} has told of no trouble; the rest of its log is on its own computer."
+        else f"{arguments.client} has reported no problems; the rest of its log is on its own computer."
     )
     answer(arguments, found, "\n".join(map(log_line, found.lines)) or nothing)
     return ""
@@ -417,7 +417,7 @@ def _tell_rejects(arguments: Arguments, result: dict[str, Any]) -> str:
 def _tell_verified(arguments: Arguments, result: dict[str, Any]) -> str:
     found = CheckpointList.model_validate(result).checkpoints
     damaged = [f"{info.id} is damaged: {info.error}" for info in found if not info.valid]
-    whole = f"{len(found) - len(damaged)} of {len(found)} checkpoints are whole"
+    whole = f"{len(found) - len(damaged)} of {len(found)} checkpoints are valid"
     answer(arguments, found, "\n".join([*damaged, whole]) if found else "There is no checkpoint yet.")
     return ""
 
@@ -467,19 +467,19 @@ def _tell_comparison(arguments: Arguments, result: dict[str, Any]) -> str:
 def _edited(arguments: Arguments, what: str, *options: str) -> str:
     if any(getattr(arguments, name) is not None for name in options):
         return f"{what} is changed"
-    return f"{what} stays as it is: change it by {', '.join(f'--{name}' for name in options)}"
+    return f"{what} is unchanged; options: {', '.join(f'--{name}' for name in options)}"
 
 
 def _freed(_: Arguments, result: dict[str, Any]) -> str:
     from soulsgui.runner.status_text import size_words
 
-    return f"{size_words(result['freed_bytes'])} are free again"
+    return f"{size_words(result['freed_bytes'])} are free now"
 
 
 def _tell_jobs(arguments: Arguments, result: dict[str, Any]) -> str:
     found = JobList.model_validate(result).jobs
     lines = [f"{job.id}  {job.command}  {job.state}  {_job_words(job)}".rstrip() for job in found]
-    answer(arguments, found, "\n".join(lines) or "There was no job yet.")
+    answer(arguments, found, "\n".join(lines) or "There are no jobs yet.")
     return ""
 
 
@@ -498,43 +498,43 @@ _SAID: dict[str, str | Callable[[Arguments, dict[str, Any]], str]] = {
     "run.queue.remove": _tell_queue,
     "config.undo": lambda _, told: _applied_words(told),
     "run.pause": _tell_pause,
-    "run.continue": lambda _, told: "the run goes on" if told["done"] else f"it goes on {_AS_SOON}",
+    "run.continue": lambda _, told: "the run continues" if told["done"] else f"it continues {_AS_SOON}",
     "checkpoint.save": _tell_save,
     "runs.show": _tell_run,
     "runs.compare": _tell_comparison,
     "runs.edit": lambda asked, told: _edited(asked, told["id"], "name", "note", "pin"),
-    "runs.trash": "{id} is in the bin; put it back with: soulsgui runs restore {id}",
+    "runs.trash": "{id} is in the bin; restore it: soulsgui runs restore {id}",
     "runs.restore": "{id} is back",
     "runs.purge": _freed,
     "runs.export": "wrote {output}: {checked}",
     "server.usage": _tell_usage,
     "server.set": _tell_reach,
     "checkpoint.verify": _tell_verified,
-    "checkpoint.load": lambda _, told: f"the run goes on from {told['checkpoint']['id']}",
+    "checkpoint.load": lambda _, told: f"the run continues from {told['checkpoint']['id']}",
     "checkpoint.edit": lambda asked, told: _edited(asked, told["checkpoint"]["id"], "note", "pin"),
     "checkpoint.export": "wrote {output}: {checked}",
-    "checkpoint.trash": "{path} is in the bin; put it back: soulsgui checkpoints restore {path} --run {run}",
+    "checkpoint.trash": "{path} is in the bin; restore it: soulsgui checkpoints restore {path} --run {run}",
     "checkpoint.restore": lambda _, told: f"{told['checkpoint']['id']} is back",
     "checkpoint.purge": _freed,
     "job.list": _tell_jobs,
     "job.cancel": lambda asked, told: f"{asked.job} {_CANCELLED[told['job']['state']]}",
     "clients.pause": lambda asked, _: (
-        f"{asked.client}: {'it was paused already' if asked.paused_before else 'pause is wished'}"
+        f"{asked.client}: {'it was paused already' if asked.paused_before else 'pause requested'}"
     ),
-    "clients.resume": "{client}: resume is wished",
-    "clients.drain": "{client}: drain is wished",
-    "clients.stop": "{client}: stop is wished",
-    "clients.rename": lambda asked, _: f"{asked.client} is called {asked.name or asked.client}",
+    "clients.resume": "{client}: resume requested",
+    "clients.drain": "{client}: drain requested",
+    "clients.stop": "{client}: stop requested",
+    "clients.rename": lambda asked, _: f"{asked.client} is now called {asked.name or asked.client}",
     "clients.forget": "{client} is forgotten",
     "clients.log": _tell_log,
     "alerts.test": "The test reached {place}: HTTP status {status}.",
     "clients.release": "{client} is released",
     "clients.purge": lambda asked, told: (
-        f"{told['transitions']:,} transitions of {asked.client} left the replay memory"
+        f"{told['transitions']:,} transitions of {asked.client} were removed from the replay memory"
     ),
     "clients.rejects": _tell_rejects,
     "clients.revoke": lambda asked, told: (
-        f"{asked.client} is revoked and is cut off{'' if told['cut_off'] else ' as soon as Redis answers'}."
+        f"{asked.client} is revoked and cut off{'' if told['cut_off'] else ' as soon as Redis answers'}."
     ),
 }
 """What is said when a command of the table is done: a template for its parameters and result, or how.
@@ -559,7 +559,8 @@ def shutdown(arguments: Arguments) -> int:
         if not (folders_of(arguments).client / CONTROL_FILE).exists():
             raise
         raise ServerUnreachableError(
-            f"{error.message} But this computer plays for a server.", "End that: soulsgui join stop"
+            f"{error.message} However, this computer plays for another server.",
+            "Stop that: soulsgui join stop",
         ) from error
     if arguments.what == "run":
         arguments.command = "run.stop"
@@ -572,11 +573,11 @@ def shutdown(arguments: Arguments) -> int:
         names = [one["id"] for one in here if one["state"] not in gone]
         for name in names:
             client.command("clients.stop", {"client": name})
-        say(f"{len(names)} clients are asked to stop")
+        say(f"{len(names)} clients were asked to stop")
         return 0
     client.command("server.shutdown")
     wait_for_end(client.control)
-    say("the server has ended")
+    say("the server has stopped")
     return 0
 
 
@@ -588,7 +589,7 @@ def wait_for_end(runner: ControlFile) -> None:
     while still_runs(runner.pid, runner.process):
         if time.monotonic() > deadline:
             raise ServerTimeoutError(
-                f"The runner (process {runner.pid}) has not ended within {COMMAND_TIMEOUT_S:.0f} s.",
+                f"The runner (process {runner.pid}) has not stopped within {COMMAND_TIMEOUT_S:.0f} s.",
                 "Look at its log: soulsgui logs runner",
             )
         time.sleep(0.05)

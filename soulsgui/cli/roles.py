@@ -84,7 +84,7 @@ def redis(arguments: Arguments) -> int:
     refuse_a_second(folders)
     invitations = Invitations(folders.invited)
     if invitations.damage:
-        say(f"The list of the invited is lost: {invitations.damage}", sys.stderr)
+        say(f"The list of invited clients is lost: {invitations.damage}", sys.stderr)
     users = user_lines(invitations.hashes, settings.redis.prefix)
     server = ensure_server(folders, settings.redis, users)
     # In a session of its own: asked twice, by the terminal and by us, it would end without saving.
@@ -153,7 +153,7 @@ def inference(arguments: Arguments) -> int:
     from soulsgui.modes.seed.inference_server import run_inference_server
 
     if not inference_number(arguments.name):
-        raise UsageError(f"--name {arguments.name}: expected inference-1, or another number.")
+        raise UsageError(f"--name {arguments.name}: expected inference-1, or inference- with another number.")
     return run_inference_server(_address(arguments), arguments.name)
 
 
@@ -176,13 +176,17 @@ def join(arguments: Arguments) -> int:
     from soulsgui.runner.join.servers import SavedInvitations
 
     if arguments.here and arguments.invitation:
-        raise UsageError("--here plays for this computer's own server: it goes with no invitation.")
+        raise UsageError(
+            "--here plays for the server on this computer: it can't be combined with an invitation."
+        )
     saved = SavedInvitations(folders_of(arguments))
     before = saved.find(saved.chosen_id)
     is_new = bool(arguments.invitation or arguments.here or arguments.address)
     if arguments.address and not arguments.invitation:
         if before is None or arguments.here:
-            raise UsageError("--address goes with an invitation.", "soulsgui join INVITATION --address HOST")
+            raise UsageError(
+                "--address only works with an invitation.", "soulsgui join INVITATION --address HOST"
+            )
         arguments.invitation = str(saved.path_of(before.server_id))
     if is_new:
         invitation = take_up(arguments) if arguments.invitation else None
@@ -211,7 +215,7 @@ def client(arguments: Arguments) -> int:
     if arguments.invitation:
         return _invited_client(arguments)
     if arguments.trust:
-        raise UsageError("--trust goes with an invitation.")
+        raise UsageError("--trust only works with an invitation.")
     name, address = _client_name(arguments), _address(arguments)
     from soulsgui.process import is_supervised, start_over
 
@@ -233,7 +237,7 @@ def _play(arguments: Arguments, name: str, address: Address, start_anew: Callabl
             confine(folder.writable)
             setup_logging()
             if not why_not_confined():
-                logger.info("what runs here may write in %s alone, by its owner's rules", folder.writable)
+                logger.info("by its owner's rules, what runs here may only write in %s", folder.writable)
     from soulsgui.sampling.client import ClientOptions, run_client
 
     options = ClientOptions(
@@ -249,7 +253,7 @@ def _play(arguments: Arguments, name: str, address: Address, start_anew: Callabl
 
 def _fleet(arguments: Arguments) -> int:
     if arguments.invitation or arguments.episodes is not None:
-        raise UsageError("--simulate goes with neither an invitation nor --episodes.")
+        raise UsageError("--simulate can't be combined with an invitation or --episodes.")
     if not 0 < arguments.rate <= _LARGEST_RATE:
         raise UsageError(f"--rate should be above 0 and at most {_LARGEST_RATE:,.0f}, not {arguments.rate}.")
     address = _address(arguments)
@@ -269,7 +273,7 @@ def _invited_client(arguments: Arguments) -> int:
 
     if arguments.server or arguments.server_file:
         raise UsageError(
-            "An invitation says where the server is: it goes with neither --server nor --server-file."
+            "An invitation says where the server is: it can't be combined with --server or --server-file."
         )
     invitation = take_up(arguments)
     saved = SavedInvitations(folders_of(arguments))
@@ -385,7 +389,9 @@ def _run(arguments: Arguments) -> RunFolder:
         run = RunFolder(path.absolute())
         if run.config.exists():
             return run
-    raise UsageError(f"{arguments.run} is no run: it has no config.json.", "See the runs: soulsgui runs list")
+    raise UsageError(
+        f"{arguments.run} is not a run: it has no config.json.", "See the runs: soulsgui runs list"
+    )
 
 
 def _address(arguments: Arguments) -> Address:
@@ -399,15 +405,15 @@ def _address(arguments: Arguments) -> Address:
     # As `status` says it; of our own server the file knows the certificate, too.
     host, colon, port = re.sub("^rediss?://", "", arguments.server).rpartition(":")
     host = host.strip("[]")
-    wrong = "" if is_loopback(host) else "only servers on this machine can be joined so."
+    wrong = "" if is_loopback(host) else "only servers on this machine can be joined this way."
     if not colon or not port.isdigit() or not 0 < int(port) < 65_536:
         wrong = "expected HOST:PORT."
     if wrong:
         raise UsageError(f"--server {arguments.server}: {wrong}", "For instance: 127.0.0.1:6379")
     if not folders.redis_secret.exists():
         raise UsageError(
-            f"The password of the server is not here: {folders.redis_secret} is missing.",
-            "Name the folder of the server's settings: --config-dir DIR",
+            f"The password of the server is missing: {folders.redis_secret} is missing.",
+            "Give the folder of the server's settings: --config-dir DIR",
         )
     with contextlib.suppress(UsageError):
         ours = Address.read(folders.server_address)
@@ -430,8 +436,8 @@ def gui(arguments: Arguments) -> int:
     """`gui`: the window, until it is closed."""
     if arguments.assignments:
         raise UsageError(
-            "--set goes with the commands that start a run; the window has a page for settings.",
-            "Write it down with: soulsgui config set KEY=VALUE",
+            "--set only works with commands that start a run; the window has a page for settings.",
+            "To save it: soulsgui config set KEY=VALUE",
         )
     refusal = without_screen(os.environ)
     if refusal:

@@ -20,20 +20,20 @@ def start(arguments: Arguments) -> int:
     for one in arguments.space:
         key, there, asked = one.partition("=")
         if not there:
-            raise UsageError(f"--space {one}: a key and its range are wanted, such as ppo.clip=0.1..0.3")
+            raise UsageError(f"--space {one}: expected a key and its range, such as ppo.clip=0.1..0.3")
         space[key] = asked
     names = ("trials", "sampler", "pruner", "score", "name", "preset")
     params = {name: getattr(arguments, name) for name in names}
     params |= {"space": space, "overrides": assigned(arguments.assignments)}
     told = SweepStatus.model_validate(runner_of(arguments).command("sweep.start", params))
-    return answer(arguments, told, f"started sweep {told.id}; see how it does: soulsgui sweep status")
+    return answer(arguments, told, f"started sweep {told.id}; see its progress: soulsgui sweep status")
 
 
 def _space_of(path: Path) -> dict[str, Any]:
     found, why = read_value(read_settings(path)) if path.exists() else (None, "is not there.")
     if why or not isinstance(found, dict):
-        why = why or "holds no map of settings."
-        raise UsageError(f"{path} {why}", "Such as: ppo.learning_rate: 0.0001..0.01:log")
+        why = why or "does not contain a map of settings."
+        raise UsageError(f"{path} {why}", "For instance: ppo.learning_rate: 0.0001..0.01:log")
     return found
 
 
@@ -53,7 +53,7 @@ def best(arguments: Arguments) -> int:
     """`sweep best`: the settings of the best trial, as they are typed."""
     told = _sweep(arguments)
     if told.best is None:
-        raise UsageError(f"No trial of {told.id} is complete yet.", "See how it does: soulsgui sweep status")
+        raise UsageError(f"No trial of {told.id} is complete yet.", "See its progress: soulsgui sweep status")
     again = " ".join(
         f"--set {shlex.quote(f'{key}={json.dumps(value)}')}" for key, value in told.best.values.items()
     )

@@ -157,7 +157,7 @@ def needs_goal(value: object) -> bool:
 def _only(scheduled: Mapping[str, Any], known: set[str], needed: set[str]) -> None:
     if not needed <= set(scheduled) <= known:
         told = ", ".join(f"`{name}`" for name in sorted(known))
-        raise ValueError(f"the schedule {scheduled['schedule']} is told by {told}")
+        raise ValueError(f"the schedule {scheduled['schedule']} takes {told}")
 
 
 def _points(points: object) -> Points:

@@ -58,7 +58,9 @@ def with_values(text: str, changes: Mapping[str, Any], reset: tuple[str, ...] = 
     for key, value in layer.values.items():
         if key not in changes and key not in reset and now.get(key) != value:
             names = ", ".join(changes)
-            reason = f"would change together with {names}: they share a part (&, *, <<). Write both out."
+            reason = (
+                f"would change together with {names}: they share a part (&, *, <<). Write both out in full."
+            )
             raise ConfigError([Problem("config.yaml", layer.lines.get(key), key, value, reason)])
     return changed
 

@@ -235,7 +235,7 @@ def _walk(node: Mapping[Any, Any], prefix: str, found: _Found) -> None:
 @cache
 def _say_retired(source: str, key: str) -> None:
     """Say it once: the window reads what is being written again and again."""
-    logger.warning("%s: %s is retired, and left out: %s", source, key, RETIRED[key])
+    logger.warning("%s: %s was removed, and is ignored: %s", source, key, RETIRED[key])
 
 
 def _sections() -> set[str]:
@@ -264,7 +264,7 @@ def unknown_keys(source: str, keys: Iterable[str]) -> list[Problem]:
 
 def unknown_key(source: str, line: int | None, key: str, meant: str, names: Iterable[str]) -> Problem:
     """Return the problem of a key that is not a setting: `meant`, with its section, may be one of `names`."""
-    reason = f"is retired: {RETIRED[key]}." if key in RETIRED else "is not a setting."
+    reason = f"was removed: {RETIRED[key]}." if key in RETIRED else "is not a setting."
     return Problem(source, line, key, None, reason, nearest(meant, names))
 
 
@@ -341,16 +341,14 @@ def read_settings(path: Path) -> str:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
-        reason = f"the byte 0x{data[error.start]:02x} is no UTF-8. {_TO_UTF_8}"
+        reason = f"the byte 0x{data[error.start]:02x} is not UTF-8. {_TO_UTF_8}"
         raise file_problem(path, line, reason) from error
 
 
 def too_large(path: Path, size: int) -> ConfigError:
     """Return the error of a file, or of a text for it, that holds more than settings."""
     reason = f"is {size / 2**20:.1f} MB large; settings take {MOST_BYTES // 2**10} KB at most. "
-    return file_problem(
-        path, None, f"{reason}Something else was written into it: look at it, or move it away."
-    )
+    return file_problem(path, None, f"{reason}It contains something else: check it, or move it away.")
 
 
 class NotPlainError(ValueError):
@@ -372,9 +370,9 @@ def plain(value: Any) -> Any:
         nonlocal parts
         parts += 1
         if parts > MOST_PARTS:
-            raise NotPlainError(f"holds more than {MOST_PARTS:,} entries.")
+            raise NotPlainError(f"has more than {MOST_PARTS:,} entries.")
         if depth > DEEPEST:
-            raise NotPlainError(f"holds itself, or is nested deeper than {DEEPEST} levels.")
+            raise NotPlainError(f"contains itself, or is nested deeper than {DEEPEST} levels.")
         if isinstance(value, dict):
             return {str(key): copy(inner, depth + 1) for key, inner in value.items()}
         if isinstance(value, (list, tuple)):
@@ -382,11 +380,11 @@ def plain(value: Any) -> Any:
         if isinstance(value, bool) or value is None:
             return value
         if isinstance(value, int) and abs(value) >= _TOO_LARGE:
-            raise NotPlainError(f"holds {_TOO_LONG}.")
+            raise NotPlainError(f"contains {_TOO_LONG}.")
         for kind in (int, float, str):
             if isinstance(value, kind):
                 return kind(value)
         what = "binary data" if isinstance(value, bytes) else f"a value of the kind {type(value).__name__}"
-        raise NotPlainError(f"holds {what}, not a number, a word, a list or a map: put it in quotes.")
+        raise NotPlainError(f"contains {what}, not a number, a word, a list or a map: put it in quotes.")
 
     return copy(value, 0)

@@ -36,7 +36,7 @@ def _schedules(settings: Settings) -> Broken:
 def _algorithms(settings: Settings) -> Broken:
     algorithm, network = settings.algorithm, settings.network
     if network.name != "mlp" and algorithm == "sac":
-        yield "network.name", "should be mlp: others go with algorithm ppo, dqn, vtrace only."
+        yield "network.name", "should be mlp: other networks only work with algorithm ppo, dqn or vtrace."
     for name, replay in (("dqn", settings.dqn), ("sac", settings.sac)):
         if max(replay.learning_starts, replay.batch_size) > replay.buffer_size:
             told = f"{name}.learning_starts and {name}.batch_size"
@@ -46,11 +46,11 @@ def _algorithms(settings: Settings) -> Broken:
         name = f"{algorithm}.learning_starts"
         reason = (
             f"should be more than {name} ({memory.learning_starts:,}), or the run ends before its first "
-            f"update: let it make more steps, or set {name} lower."
+            f"update: allow more steps, or set {name} lower."
         )
         yield "stop.env_steps", reason
     if network.shared and algorithm not in ("ppo", "vtrace"):
-        yield "network.shared", "goes with algorithm ppo and vtrace only."
+        yield "network.shared", "only works with algorithm ppo and vtrace."
     if settings.vtrace.buffer_size < 2 * settings.vtrace.batch_size:
         yield "vtrace.buffer_size", "should hold at least two times vtrace.batch_size."
     if settings.sac.dropped_quantiles >= settings.sac.quantiles:
@@ -68,7 +68,7 @@ def _agents(settings: Settings) -> Broken:
         yield "network.hidden_sizes", "needs at least one layer for dqn.agent iqn."
     if settings.agent == "crossq":
         if settings.learner.processes > 1:
-            told = "should be 1 for sac.agent crossq, whose networks are normalised by a whole batch."
+            told = "should be 1 for sac.agent crossq, whose networks are normalised over a complete batch."
             yield "learner.processes", told
         if settings.sac.batch_size < 2:
             yield "sac.batch_size", "should be at least 2 for sac.agent crossq: one sample has no deviation."
@@ -84,12 +84,12 @@ def _agents(settings: Settings) -> Broken:
     needed = max(dqn.burn_in + dqn.sequence_length, environments * (dqn.burn_in + 1))
     if dqn.buffer_size < needed:
         reason = (
-            f"should be at least {needed:,} for dqn.agent r2d2, or no sequence can ever be drawn: make it "
+            f"should be at least {needed:,} for dqn.agent r2d2, or no sequence can ever be sampled: make it "
             "larger, or dqn.burn_in, dqn.sequence_length or env.num_envs smaller."
         )
         yield "dqn.buffer_size", reason
     if dqn.q_clip is not None:
-        yield "dqn.q_clip", "does not go with dqn.agent r2d2: leave it empty."
+        yield "dqn.q_clip", "does not work with dqn.agent r2d2: leave it empty."
 
 
 def _recurrence(settings: Settings) -> Broken:
@@ -97,7 +97,10 @@ def _recurrence(settings: Settings) -> Broken:
     if network.recurrent == "none":
         return
     if settings.algorithm != "ppo" and settings.agent != "r2d2":
-        told = "goes with algorithm ppo, or with algorithm dqn and dqn.agent r2d2; otherwise none."
+        told = (
+            "only works with algorithm ppo, or with algorithm dqn and dqn.agent r2d2; otherwise set it to "
+            "none."
+        )
         yield "network.recurrent", told
     if network.name == "mlp" and not network.hidden_sizes:
         told = "needs at least one layer with network.recurrent and network.name mlp."
@@ -108,7 +111,7 @@ def _determinism(settings: Settings) -> Broken:
     if settings.determinism != "lockstep" or settings.algorithm == "ppo":
         return
     if not settings.explores:
-        yield "determinism", f"`lockstep` does not go with {settings.algorithm}."
+        yield "determinism", f"`lockstep` does not work with {settings.algorithm}."
     elif settings.clients.local > 1:
         yield "determinism", "`lockstep` lets one client play: set clients.local to 1 or 0."
 
@@ -117,9 +120,9 @@ def _inference(settings: Settings) -> Broken:
     if settings.inference == "local":
         return
     if settings.algorithm == "ppo":
-        yield "inference", "`server` does not go with rounds: choose another algorithm than ppo."
+        yield "inference", "`server` does not work with rounds: choose another algorithm than ppo."
     if settings.determinism == "lockstep":
-        yield "inference", "`server` does not go with determinism=lockstep."
+        yield "inference", "`server` does not work with determinism=lockstep."
 
 
 def _evaluation(settings: Settings) -> Broken:
@@ -127,7 +130,7 @@ def _evaluation(settings: Settings) -> Broken:
         return
     needs = "`evaluation` needs evaluation.every_updates, or"
     if settings.evaluation.best_by == "evaluation":
-        yield "evaluation.best_by", f"{needs} nothing is ever best."
+        yield "evaluation.best_by", f"{needs} there is never a best model."
     if settings.stop.judged_by == "evaluation":
         yield "stop.judged_by", f"{needs} the goal is never reached."
 
@@ -135,7 +138,7 @@ def _evaluation(settings: Settings) -> Broken:
 def _machine(settings: Settings) -> Broken:
     redis = settings.redis
     if settings.learner.processes > 1 and settings.learner.compile == "on":
-        yield "learner.compile", "does not go with learner.processes above 1: set it to auto or off."
+        yield "learner.compile", "does not work with learner.processes above 1: set it to auto or off."
     if not is_loopback(redis.host):
         reason = (
             "should be an address of this machine itself, such as 127.0.0.1. Other computers on its "

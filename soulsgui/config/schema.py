@@ -108,7 +108,7 @@ def without_effect(keys: Collection[str], algorithm: str) -> str:
         if idle := [key for key in keys if key.startswith(f"{other}.")]:
             verb = "has" if len(idle) == 1 else "have"
             told = f"{', '.join(idle)} {verb} no effect while algorithm is {algorithm}"
-            lines.append(f"{told}: set algorithm={other} as well.")
+            lines.append(f"{told}: set algorithm={other}, too.")
     return "\n".join(lines)
 
 
@@ -130,16 +130,16 @@ class Settings(Section):
     )
     determinism: Literal["off", "lockstep"] = setting(
         "off",
-        "With `lockstep` a run of dqn or sac gives the same curve again, to the bit, with the same seed on "
-        "the same computer: one client plays, and waits while the learner learns from what it played. It "
+        "With `lockstep`, a run of dqn or sac gives exactly the same curve again with the same seed on the "
+        "same computer: one client plays, and waits while the learner learns from what it played. This "
         "costs speed. Runs of ppo are repeatable without it.",
         to_clients=True,
     )
     algorithm: Literal["ppo", "dqn", "sac", "vtrace"] = setting(
         "ppo",
-        "Learning algorithm: ppo (synchronous, on-policy), dqn (asynchronous, off-policy, for numbered "
-        "actions), sac (likewise, for actions that are numbers within bounds) or vtrace (asynchronous actor "
-        "and critic, corrected for the age of the samples).",
+        "Learning algorithm: ppo (synchronous, on-policy), dqn (asynchronous, off-policy, for discrete "
+        "actions), sac (asynchronous, off-policy, for continuous actions within bounds) or vtrace "
+        "(asynchronous actor-critic, corrected for the age of the samples).",
         to_clients=True,
     )
     network: NetworkSettings = _section(NetworkSettings)
@@ -151,8 +151,9 @@ class Settings(Section):
     vtrace: VTraceSettings = _section(VTraceSettings)
     inference: Literal["local", "server"] = setting(
         "local",
-        "Who has the policy: each client (`local`), or inference servers that choose the actions of all "
-        "clients in batches, so that clients need neither weights nor PyTorch (`server`; not for ppo).",
+        "Where the policy runs: on each client (`local`), or on inference servers that choose the actions "
+        "of all clients in batches, so that clients need neither weights nor PyTorch (`server`; not for "
+        "ppo).",
         to_clients=True,
     )
     central: CentralSettings = _section(CentralSettings)
@@ -342,6 +343,6 @@ def received_settings(values: Mapping[str, Any]) -> dict[str, Any]:
         raise ClientRegistrationError(
             f"The server's configuration can't be used: {key} = {reprlib.repr(values[key])}: "
             f"{reason_of(wrong)}.",
-            "Tell its owner. If that is right there, client and server are of different versions: update the "
+            "Tell its owner. If it is valid there, client and server have different versions: update the "
             "older one.",
         ) from error

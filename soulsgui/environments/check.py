@@ -122,7 +122,7 @@ def _spaces_of(env: Env, env_id: str) -> tuple[Space[Any], Space[Any]]:
         return env.observation_space, env.action_space
     except AttributeError as error:
         raise EnvironmentCheckError(
-            f"{env_id} has no spaces: {error}.", "Let its __init__ set observation_space and action_space."
+            f"{env_id} has no spaces: {error}.", "Set observation_space and action_space in its __init__."
         ) from error
 
 
@@ -190,9 +190,9 @@ class _Trial:
         self._observed((obs, info), "step", spaces, bool(terminated) or bool(truncated))
         words = ""
         if not isinstance(reward, int | float | np.number) or not math.isfinite(reward):
-            words = "is no finite number."
+            words = "is not a finite number."
         elif abs(float(reward)) > LARGEST:
-            words = f"is beyond {LARGEST:g}: scale rewards by a wrapper."
+            words = f"is beyond {LARGEST:g}: scale rewards with a wrapper."
         if words:
             self._problem("reward", f"The reward {reward!r} of {self._named('step')} {words}")
         for name, flag in (("terminated", terminated), ("truncated", truncated)):
@@ -234,7 +234,7 @@ class _Trial:
         elif not wanted.contains(obs[None])[0]:
             words = "is out of the bounds that its space states."
         elif floats and np.abs(numbers).max(initial=0) > LARGEST:
-            words = f"holds values beyond {LARGEST:g}: limit them by a wrapper."
+            words = f"holds values beyond {LARGEST:g}: limit them with a wrapper."
         if words:
             self._problem(f"{where} {words}", f"An observation of {self._named(where)} {words}")
         return obs
@@ -253,7 +253,7 @@ class _Trial:
             return
         if not action_left(self._mask[None], sizes)[0]:
             if not ended:
-                words = "leaves no action, though the episode goes on."
+                words = "leaves no action, although the episode continues."
                 self._problem("mask", f"The action mask of {self._named(where)} {words}")
             self._mask = None
 

@@ -42,12 +42,12 @@ def image_layout(shape: Sequence[int], name: str, channels: Channels = "auto") -
         raise UsageError(
             f"The network {name} needs images [channels, height, width] or [height, width, channels] of at "
             f"least {least}×{least}, not {tuple(shape)}.",
-            "Choose network.name mlp, or wrappers that give such images.",
+            "Choose network.name mlp, or use wrappers that produce such images.",
         )
     if channels == "auto" and shape[0] == shape[2]:
         raise UsageError(
-            f"Whether the first or the last side of images {_shape_words(shape)} are its channels can't be "
-            "told by their shape.",
+            f"Whether the first or the last side of images {_shape_words(shape)} holds the channels can't "
+            "be seen from their shape.",
             "Set network.channels: first for [channels, height, width], last for [height, width, channels].",
         )
     return layout
@@ -69,7 +69,7 @@ def layout_of(image: BoxSpec, name: str) -> ImageLayout:
     if image.dtype != "uint8":
         raise UsageError(
             f"The network {name} needs images of bytes (uint8), not of {image.dtype}.",
-            "Choose network.name mlp, or wrappers that give such images.",
+            "Choose network.name mlp, or use wrappers that produce such images.",
         )
     return image_layout(image.shape, name, image.channels)
 

@@ -36,7 +36,8 @@ def import_named(name: str) -> ModuleType:
     """
     if _agreed is not None and name not in _agreed:
         raise NotAgreedError(
-            f"Nobody on this computer has agreed to {name!r}, which the server or the checkpoint names.",
+            f"The owner of this computer has not agreed to {name!r}, which the server or the checkpoint "
+            "names.",
             "Nothing of it was run. Tell the owner of the server, or use another checkpoint.",
         )
     return import_module(name.rpartition(":")[0])

@@ -59,7 +59,7 @@ def make_env(env_id: str, kwargs: Mapping[str, Any], wrappers: Sequence[WrapperE
         except BROKEN as error:
             env.close()
             raise EnvironmentCheckError(
-                f"The wrapper {name} does not go around {env_id}: {_words(error)}.",
+                f"The wrapper {name} can't wrap {env_id}: {_words(error)}.",
                 _unknown_argument(wrap.func, error, "env.wrappers")
                 or "Check its arguments and its place in the list under env.wrappers.",
             ) from error
@@ -109,7 +109,7 @@ def find_spec(env_id: str) -> EnvSpec:
         return gymnasium.spec(name)
     except gymnasium.error.NamespaceNotFound as error:
         raise EnvironmentCheckError(
-            f"There is no environment {env_id!r}: nobody registered the namespace {name.split('/')[0]!r}.",
+            f"There is no environment {env_id!r}: nothing registered the namespace {name.split('/')[0]!r}.",
             f"Install the package that brings it, and put the module in front: module:{name}",
         ) from error
     except gymnasium.error.Error as error:
@@ -119,7 +119,7 @@ def find_spec(env_id: str) -> EnvSpec:
         hint = _nearest(name, gymnasium.registry)
         if colon and hasattr(sys.modules.get(module), name):
             why = f": {module} has a {name}, but registers no environment of that name"
-            hint = f"Let {module} call gymnasium.register(id='{name}-v0', entry_point='{module}:{name}')."
+            hint = f"{module} should call gymnasium.register(id='{name}-v0', entry_point='{module}:{name}')."
         raise EnvironmentCheckError(f"There is no environment {env_id!r}{why}.", hint) from error
 
 
@@ -186,7 +186,7 @@ def _wrapper(entry: WrapperEntry) -> tuple[str, "partial[Env]"]:
     if not (isinstance(wrapper, type) and issubclass(wrapper, gymnasium.Wrapper)):
         # Settings come from other computers, too: with any callable they would reach a shell.
         raise EnvironmentCheckError(
-            f"{name} is no wrapper: it is not a subclass of gymnasium.Wrapper.",
+            f"{name} is not a wrapper: it is not a subclass of gymnasium.Wrapper.",
             "Name one of gymnasium.wrappers, or module:Class of your own.",
         )
     make: Callable[..., Env] = wrapper
@@ -198,7 +198,7 @@ def _import(name: str, wanted_for: str, missing: type[EnvironmentCheckError] = E
     module, _, _ = name.rpartition(":")
     if not all(part.isidentifier() for part in module.split(".")):
         raise EnvironmentCheckError(
-            f"{module!r} of {wanted_for} is no name of a module.",
+            f"{module!r} of {wanted_for} is not a module name.",
             "Write it as Python imports it, without a path and without .py: package.module:Name",
         )
     try:
@@ -236,7 +236,7 @@ def _constructor_failed(
         creator = load_env_creator(entry) if isinstance(entry, str) else entry
         remedy = _unknown_argument(creator, error, "env.kwargs") or f"Check env.kwargs: {dict(kwargs)!r}."
     else:
-        remedy = "Make it by hand with gymnasium.make to see why."
+        remedy = "Create it with gymnasium.make in Python to see why."
     return EnvironmentCheckError(f"The environment {env_id} can't be made: {_words(error)}.", remedy)
 
 

@@ -170,8 +170,8 @@ def _unsupported(space: Space[Any], path: Path) -> EnvironmentCheckError:
     return EnvironmentCheckError(
         f"The part {Part(path, DiscreteSpec(1)).name} of the observation space, {space}, is not supported: "
         f"{kinds}.",
-        "Leave it out by a wrapper under env.wrappers, as FilterObservation: {filter_keys: [the others]}; or "
-        "add a gymnasium.ObservationWrapper of your own (module:Class) that makes numbers of it.",
+        "Remove it with a wrapper under env.wrappers, as FilterObservation: {filter_keys: [the others]}; "
+        "or add a gymnasium.ObservationWrapper of your own (module:Class) that turns it into numbers.",
     )
 
 

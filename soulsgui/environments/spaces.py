@@ -104,7 +104,7 @@ class SpacesSpec:
         except (ValueError, KeyError, TypeError) as error:
             raise EnvironmentCheckError(
                 f"A description of spaces can't be read: {error!r}.",
-                "It was written by another version or is damaged: let the environment be probed again.",
+                "It was written by another version or is damaged: have the environment checked again.",
             ) from error
 
     @classmethod

@@ -37,7 +37,7 @@ def check_rewards(reward: NDArray[np.float32]) -> None:
     if len(bad):
         raise EnvironmentCheckError(
             f"It gave the reward {bad[0]:g} (as float32).",
-            f"Rewards should be {_WORDS}: fix the environment, or scale them by a wrapper.",
+            f"Rewards should be {_WORDS}: fix the environment, or scale them with a wrapper.",
         )
 
 
@@ -68,7 +68,7 @@ class ObservationCheck:
             if bad.any():
                 raise EnvironmentCheckError(
                     f"It showed {numbers[bad][0]:g} in an observation.",
-                    f"Numbers should be {_WORDS}: fix the environment, or limit them by a wrapper.",
+                    f"Numbers should be {_WORDS}: fix the environment, or limit them with a wrapper.",
                 )
 
 
@@ -255,7 +255,7 @@ class EnvStepper:
         stuck = ~action_left(masks, self._sizes)
         if (stuck & ~ended).any():
             raise EnvironmentCheckError(
-                f"{self.vector_env} says that no action is valid, though its episode goes on.",
+                f"{self.vector_env} says that no action is valid, although its episode continues.",
                 "info['action_mask'] must leave at least one action until the episode ends.",
             )
         usable: Mask = masks | stuck[:, None]

@@ -164,7 +164,7 @@ def check_spaces(make: MakeEnv, trained_on: Mapping[str, Any], env_id: str) -> N
         # Whether there are masks is seen at the first reset alone.
         if trained_on.get(which, {}) | {"masked": None} != is_here | {"masked": None}:
             raise CheckpointError(
-                f"It was trained on another {which} space than {env_id} has here.",
+                f"It was trained with a different {which} space than {env_id} has here.",
                 "Evaluate it with the environment, the arguments and the wrappers it was trained with.",
             )
 
@@ -426,7 +426,7 @@ def evaluate_checkpoint(
     """
     if not asked.greedy and info.algorithm in _VALUED:
         name = algorithm_name(info.algorithm, info.agent)
-        raise UsageError(f"{path} is of {name}, whose policy draws nothing: leave --stochastic out.")
+        raise UsageError(f"{path} is of {name}, whose policy does not sample: omit --stochastic.")
     env = settings.env
     watchdog = Watchdog(limits_of(settings), on_hang)
     watchdog.start()

@@ -130,7 +130,7 @@ class EvaluatorNode:
         except redis.ResponseError as error:
             self._link.refused(error)
         except Unfinished:
-            logger.info("an evaluation was given up")
+            logger.info("an evaluation was abandoned")
         except ProcessFault:
             raise
         except SoulsGuiError as error:
@@ -347,7 +347,7 @@ def run_evaluator(run: RunFolder, address: Address) -> int:
     settings = load_run_settings(run.config)
     if not settings.evaluates_every:
         raise UsageError(
-            f"Run {run.run_id} has no evaluations.", "Say how often in its settings: evaluation.every_updates"
+            f"Run {run.run_id} has no evaluations.", "Set how often in its settings: evaluation.every_updates"
         )
     setup_logging(settings.logging.level)
     EvaluatorNode(settings, run, address, stop).run()

@@ -44,8 +44,8 @@ def export_safetensors(path: Path, target: Path, tell: Tell) -> str:
     if written.keys() != tensors.keys() or any(
         not np.array_equal(written[name], array) for name, array in tensors.items()
     ):
-        raise SoulsGuiError("What was written is not what was read.", "Check the disk, and try again.")
-    return f"{len(tensors)} tensors, read again equal"
+        raise SoulsGuiError("What was written differs from what was read.", "Check the disk, and try again.")
+    return f"{len(tensors)} tensors, read back without differences"
 
 
 def export_onnx(path: Path, target: Path, tell: Tell) -> str:
@@ -100,10 +100,12 @@ def export_onnx(path: Path, target: Path, tell: Tell) -> str:
         said, wanted = session.run([_OUTPUT], {_INPUT: some})[0], policy.outputs(some)
         if said.shape != wanted.shape or not np.allclose(said, wanted, _TOLERANCE, _TOLERANCE):
             raise SoulsGuiError(
-                "The graph does not say what the policy says, so it is not handed out.", _IN_SAFETENSORS
+                "The graph gives different results than the policy, so it was not exported.", _IN_SAFETENSORS
             )
         apart = max(apart, float(np.abs(said - wanted).max()))
-    return f"onnxruntime says what the policy says at {_CHECKED} observations (at most {apart:.1g} apart)"
+    return (
+        f"onnxruntime gives the results of the policy for {_CHECKED} observations (at most {apart:.1g} apart)"
+    )
 
 
 FORMATS = {"onnx": export_onnx, "safetensors": export_safetensors}
@@ -125,7 +127,9 @@ def _examples(checkpoint: Checkpoint) -> NDArray[Any]:
     (_, box), *others = seen.fields
     if others:
         raise CheckpointError(
-            f"{info.env_id} shows images and numbers at once, which ONNX is not written for.", _IN_SAFETENSORS
+            f"{info.env_id} has both images and numbers as observations, which the ONNX export does not "
+            "support.",
+            _IN_SAFETENSORS,
         )
     shape, (low, high) = (_CHECKED, *box.shape), box.limits
     if np.dtype(box.dtype).kind in "ui":

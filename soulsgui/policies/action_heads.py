@@ -96,7 +96,7 @@ class HeadSpec:
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise CheckpointError(
                 f"The description of the policy's actions can't be read: {error!r}.",
-                "Client and server are of different versions: update the older one.",
+                "Client and server have different versions: update the older one.",
             ) from error
 
     def std_of(self, raw: Floats) -> Floats:

@@ -102,7 +102,7 @@ class ActorPolicy:
             raise CheckpointError(
                 f"The description of the policy can't be read: its network says {network.num_actions} "
                 f"numbers, its head needs {head.outputs}.",
-                "Client and server are of different versions: update the older one.",
+                "Client and server have different versions: update the older one.",
             )
 
     def load(self, tensors: Mapping[str, NDArray[Any]]) -> None:
@@ -215,7 +215,7 @@ def _actor_policy(spec: Mapping[str, Any], device: str) -> Policy:
     if not isinstance(network, Mapping) or not isinstance(head, Mapping) or network.get("kind") not in kinds:
         raise CheckpointError(
             "The description of the policy can't be read: it has no network, or no head.",
-            "Client and server are of different versions: update the older one.",
+            "Client and server have different versions: update the older one.",
         )
     return ActorPolicy(make_policy(network, device), HeadSpec.from_json(head))
 
@@ -253,7 +253,7 @@ def make_policy(spec: Mapping[str, Any], device: str = "cpu") -> Policy:
     if not isinstance(kind, str) or kind not in (*IN_NUMPY, *ELSEWHERE):
         raise CheckpointError(
             f"The server's policy is of a kind that is not known here: {kind!r}.",
-            "Client and server are of different versions: update the older one.",
+            "Client and server have different versions: update the older one.",
         )
     policy = IN_NUMPY[kind](spec) if kind in IN_NUMPY else ELSEWHERE[kind](spec, device)
     return EncodedPolicy(policy, spec[ENCODING]) if ENCODING in spec else policy

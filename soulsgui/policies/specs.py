@@ -27,7 +27,7 @@ def unreadable(error: Exception) -> CheckpointError:
     """Return what is to be raised for a description that can't be read."""
     return CheckpointError(
         f"The description of the policy can't be read: {error!r}.",
-        "Client and server are of different versions: update the older one.",
+        "Client and server have different versions: update the older one.",
     )
 
 

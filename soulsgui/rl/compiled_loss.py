@@ -44,7 +44,9 @@ class CompiledLoss(Generic[Result]):
                 torch.compiler.cudagraph_mark_step_begin()  # type: ignore[no-untyped-call]
             return self._compiled(*arguments)
         except Exception as error:
-            logger.warning("what was compiled has failed, learning goes on without: %s", first_line(error))
+            logger.warning(
+                "the compiled code has failed, learning continues without it: %s", first_line(error)
+            )
             self.compiled = False
             return self._function(*arguments)
 

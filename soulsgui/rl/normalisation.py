@@ -152,7 +152,7 @@ class Rewards:
             _tails(meta[_NAME])
         except (KeyError, TypeError, ValueError) as error:
             raise CheckpointError(
-                f"The rewards of episodes that go on can't be read: {error!r}.",
+                f"The rewards of unfinished episodes can't be read: {error!r}.",
                 "Resume from an older checkpoint.",
             ) from error
 

@@ -106,8 +106,8 @@ class Alerts:
         if not self.settings.webhook:
             raise Refused(
                 ErrorCode.NOT_NOW,
-                "No webhook is set: alerts go nowhere.",
-                "Write its address down: soulsgui config set alerts.webhook=URL",
+                "No webhook is set, so no alerts are sent.",
+                "Set its address: soulsgui config set alerts.webhook=URL",
             )
 
     def look(self, run: RunStatus, now: float, events: EventLog) -> None:

@@ -156,7 +156,7 @@ class Runner(BaseRunner):
         if found.damage:
             self.events.add(
                 "error",
-                "The list of the invited is lost: none of their computers can come in.",
+                "The list of invited clients is lost: none of them is let in.",
                 cause=found.damage,
                 remedy="Invite them again: soulsgui invite NAME",
             )
@@ -315,9 +315,7 @@ class Runner(BaseRunner):
                 if not info.valid:
                     self._damaged.add(info.path)
                 if not info.valid and info.path not in told:
-                    remedy = (
-                        "Check the disk of the data folder. A run that goes on takes the newest whole one."
-                    )
+                    remedy = "Check the disk of the data folder. A resumed run uses the newest valid one."
                     words = f"The checkpoint {info.id} of {run.run_id} is damaged"
                     self.events.add("error", words, info.error, remedy, run_id=run.run_id)
 
@@ -447,15 +445,15 @@ class Runner(BaseRunner):
                     f"{kept}To let it send again: "
                     f"soulsgui clients release {client}. To keep it out: soulsgui revoke {client}"
                 )
-                cause = "Nothing of it is taken in any more."
+                cause = "Nothing from it is accepted any more."
                 self._on_event("warning", f"{client} was cut off: {reason}.", cause, remedy, TRAINER)
 
     def _tell_of_lost(self, now: float) -> None:
         """Report lost and returned clients as events; many at once become one event."""
         lost, back = self.roster.news_of_lost(now)
         if lost:
-            cause = f"No sign of life for {LOST_S:.0f} s, and no goodbye."
-            remedy = "See whether that computer is on and reaches this one: it joins again by itself."
+            cause = f"No sign of life for {LOST_S:.0f} s, and it did not say goodbye."
+            remedy = "Check that its computer is on and can reach this one; it then joins again by itself."
             what, run = f"{self._called(lost)} lost.", self._run_of(TRAINER)
             self.events.add("warning", what, cause, remedy, TRAINER, run, "client_lost")
         if back:
@@ -496,10 +494,10 @@ class Runner(BaseRunner):
             return
         self._crowded = health.crowded
         if self._crowded:
-            remedy = "Find out who opens so many, and end it; training continues by itself."
+            remedy = "Find the program that opens so many, and close it; training continues by itself."
             self._on_event("warning", "Redis accepts no connections.", health.detail, remedy, REDIS)
         else:
-            self._on_event("info", "Redis lets others in again.", "", "", REDIS)
+            self._on_event("info", "Redis accepts connections again.", "", "", REDIS)
 
     def _look_at_gateway(self) -> None:
         """Tell when the invited can't come in everywhere, though they should, and when they can again."""
@@ -507,12 +505,12 @@ class Runner(BaseRunner):
         if state is not None and state.error != self._unreached:
             self._unreached = state.error
             if state.error:
-                remedy = "It is tried again every few seconds: fix the cause."
+                remedy = "Fix the cause; the server tries again every few seconds."
                 self._on_event(
-                    "warning", "The invited can't come in everywhere.", state.error, remedy, GATEWAY
+                    "warning", "Invited clients can't connect at every address.", state.error, remedy, GATEWAY
                 )
             else:
-                self._on_event("info", "The invited can come in everywhere again.", "", "", GATEWAY)
+                self._on_event("info", "Invited clients can connect at every address again.", "", "", GATEWAY)
 
     def _noted(self, event: Event) -> None:
         super()._noted(event)

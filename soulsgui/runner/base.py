@@ -298,7 +298,7 @@ class BaseRunner(ABC):
         """Carry out a command; one that there is not, or that can't be carried out now, is `Refused`."""
         if name not in self.handlers:
             known = ", ".join(self.handlers)
-            message = f"{name} is no command of the runner in {self.role} mode."
+            message = f"{name} is not a command of the runner in {self.role} mode."
             raise Refused(ErrorCode.BAD_REQUEST, message, f"There are: {known}")
         if (check := self.checks.get(name)) is not None:
             check(self, params)

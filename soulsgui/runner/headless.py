@@ -90,16 +90,17 @@ def _check(
     new = options.name or options.from_checkpoint or options.seeds > 1
     if options.idle and (options.resume or new or options.until_done):
         raise UsageError(
-            "--idle starts no run: it goes with none of --resume, --name, --from, --seeds and --until-done.",
+            "--idle starts no run: it can't be combined with --resume, --name, --from, --seeds or "
+            "--until-done.",
             "Leave one of them out.",
         )
     if options.trust and not (options.resume or options.from_checkpoint):
-        what = "--trust goes with --resume and --from: what begins here needs no question."
+        what = "--trust only works with --resume and --from: a new run asks nothing."
         raise UsageError(what, "Leave it out.")
     if options.resume and (options.preset or new):
         raise UsageError(
-            "--resume goes on with a run as it is configured: it goes with none of --preset, --name, --from, "
-            "--seeds.",
+            "--resume continues a run as it is configured: it can't be combined with --preset, --name, "
+            "--from or --seeds.",
             "Leave one of them out.",
         )
     if resume is not None:
@@ -147,9 +148,9 @@ class _Headless:
     async def _until_end(self, adopted: bool) -> None:
         runner, options, manager = self._runner, self._options, self._runner.run_manager
         if adopted and not options.idle:
-            logger.warning("the run of an earlier runner goes on as it was; no other one is started")
+            logger.warning("the run of an earlier runner continues as it was; no other one is started")
         elif manager.queued() and self._resume is None and not options.idle:
-            logger.warning("the queue of an earlier runner goes on; no other run is started")
+            logger.warning("the queue of an earlier runner continues; no other run is started")
         elif not options.idle:
             await _first_of(self._start(), runner.closing.wait())
             if self._error is not None:
@@ -180,7 +181,7 @@ class _Headless:
             if needed and states.get(TELEMETRY) == "failed":
                 outcome = runner.supervisor.outcome_of(TELEMETRY)
                 words = outcome.words if outcome is not None else "failed"
-                await runner.run_manager.fail(f"Nobody watches the goal: telemetry {words}")
+                await runner.run_manager.fail(f"The goal is not checked: telemetry {words}")
             elif why := nobody_plays(runner.supervisor.statuses(), lambda: runner.status().clients):
                 await runner.run_manager.fail(why)
 

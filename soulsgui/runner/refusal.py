@@ -77,13 +77,13 @@ def as_api_error(error: Exception, command: str) -> ApiError:
         remedy = "Free some space on the disk of the data folder, then try again."
     elif memory_full(error):
         what = "Redis refuses to write: its memory is full."
-        remedy = "Raise redis.max_memory, or end what fills it, then try again."
+        remedy = "Raise redis.max_memory, or stop what fills it, then try again."
     elif isinstance(error, (redis.RedisError, ConnectionError, TimeoutError)):
         what = f"Redis does not answer ({name})."
         remedy = "Look at the redis service's log, then try again."
     elif isinstance(error, OSError):
         code, (what, remedy) = ErrorCode.FAILED, explained(error)
-        remedy = remedy or "Look at the rights of this file or folder, and at the free space of its disk."
+        remedy = remedy or "Check the permissions of this file or folder, and the free space of its disk."
     else:
         logger.error("%s failed", command, exc_info=error)
         remedy = "The runner's log holds the details: soulsgui logs runner"

@@ -124,7 +124,7 @@ def queue_rows(queue: Sequence[Mapping[str, Any]], width: int | None = None) -> 
             _algorithm(one),
             str(one["seed"]),
             one["experiment"],
-            f"goes on with {one['run_id']}" if one["run_id"] else "",
+            f"continues with {one['run_id']}" if one["run_id"] else "",
         ]
         for one in queue
     ]
@@ -250,7 +250,7 @@ def reject_rows(rejects: list[dict[str, Any]]) -> str:
 def summary_text(summary: Mapping[str, Any]) -> str:
     """Return the result of a run, the document of `serve --until-done --json`, in a few lines."""
     reached = {
-        "mean_return": "reached its return",
+        "mean_return": "reached its goal return",
         "env_steps": "made all its steps",
         "stopped": "was stopped",
         "failed": "failed",

@@ -40,7 +40,7 @@ from soulsgui.wire.messages.server_config import (
 logger = logging.getLogger(__name__)
 
 _LAST_WORDS_S = 5.0
-_HOW_TO_AGREE = "Agree in the window or by `soulsgui join agree`; `soulsgui client` asks when it is begun"
+_HOW_TO_AGREE = "Agree in the window or by `soulsgui join agree`; `soulsgui client` asks when it starts"
 _MOST_ENVS_PER_CORE = 64
 _ASKS = "Its owner is asked whether what this server wants to run may run there."
 
@@ -130,7 +130,7 @@ def _run_linked(client: "Client", link: ClientLink) -> None:
     except NoPermissionError as error:
         raise ClientRegistrationError(
             f"The server lets this client in, but not to its keys: {error}.",
-            "Its settings changed since this computer was invited: have it invited anew.",
+            "Its settings have changed since this computer was invited: ask its owner for a new invitation.",
         ) from error
     except SoulsGuiError as error:
         link.progress.error = error.message
@@ -245,7 +245,7 @@ class Client:
             return True
         while not (agreement := _agreement(path)).covers(execution):
             if execution.too_long:
-                remedy = "Nobody can agree to that: tell the owner of the server, or forget it."
+                remedy = "Nobody can agree to that: tell the owner of the server, or forget the server."
                 raise NotAgreedError(TOO_LONG, remedy)
             if not asked:
                 told = execution.sentence

@@ -327,6 +327,6 @@ def check_network(policy: Policy, header: WeightsHeader, space: ObservationSpec)
     """Make sure that the network says of the reference observation what the server's says."""
     if not same_outputs(header.reference, policy.outputs(reference_observation(space))[0]):
         raise ClientRegistrationError(
-            "The network gives other numbers here than on the server.",
+            "The network gives different results here than on the server.",
             "Install the same version of SoulsGUI and of numpy on both.",
         )

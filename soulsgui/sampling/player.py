@@ -156,7 +156,7 @@ class RunPlayer:
         while True:
             pause_s = self._backoff.failed()
             self._link.progress.environment_failed(fault)
-            logger.error("%s It is made anew in %.1f s.\n%s", fault.message, pause_s, fault.details)
+            logger.error("%s It is created again in %.1f s.\n%s", fault.message, pause_s, fault.details)
             if not self._rest(pause_s):
                 return False
             try:

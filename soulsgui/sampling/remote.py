@@ -103,7 +103,7 @@ class RemotePolicy:
             if reply is not None and reply.refused:
                 raise ClientRegistrationError(
                     f"The inference server refused this client: {printable(reply.refused)}.",
-                    "Begin it with a smaller --num-envs, or later, or ask the server's owner for more of "
+                    "Start it with a smaller --num-envs, or later, or ask the server's owner to raise "
                     "central.inference_servers.",
                 )
             if reply is not None and len(reply.action) == count:
@@ -123,7 +123,7 @@ class RemotePolicy:
         progress = self._client.progress
         progress.model_id, progress.update = reply.model_id, reply.update
         if self.generation not in (None, reply.generation):
-            logger.info("the inference server began anew (generation %d)", reply.generation)
+            logger.info("the inference server restarted (generation %d)", reply.generation)
         self.generation = reply.generation
         if progress.phase == "waiting":
             self._client.set_phase("sampling")

@@ -149,7 +149,7 @@ def policy_device(wanted: str, has_gpu: bool) -> str:
     if wanted == "cuda" and not has_gpu:
         raise HardwareError(
             "central.inference_device is cuda, and torch finds no GPU here.",
-            "Choose auto or cpu (for a run that goes on: soulsgui run resume --set "
+            "Choose auto or cpu (for a stopped run: soulsgui run resume --set "
             "central.inference_device=auto), or install a torch that was built for your GPU.",
         )
     return "cuda" if has_gpu and wanted != "cpu" else "cpu"

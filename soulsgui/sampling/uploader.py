@@ -480,7 +480,7 @@ class Uploader(threading.Thread):
                     return False
                 self._changed.wait(left_s)
         lost = sum(stream.start_over() for stream in self._streams)
-        logger.warning("nobody took the name over: a new session begins; entries given up: %d", lost)
+        logger.warning("nobody took over the name: a new session starts; entries dropped: %d", lost)
         return True
 
     def _name_taken_over(self) -> bool:

@@ -21,7 +21,7 @@ _WRITE_FILE = 1 << 1
 _WRITING = {1: _WRITE_FILE | 0b1_1111_1111 << 4, 2: 1 << 13, 3: 1 << 14}
 _WHOLE = 3  # before that, files elsewhere can still be emptied
 
-_OF_A_CLIENT = "A program that plays for a server, or was started by one, gives no commands."
+_OF_A_CLIENT = "A program that plays for a server, or was started by one, may not give commands."
 
 _DEVICES, _SHARED_MEMORY = Path("/dev"), Path("/dev/shm")
 
@@ -72,7 +72,7 @@ def why_no_commands(pid: int | None, clients: Collection[int], platform: str = s
     """
     if pid is None:
         # On Linux a program hides itself, or is gone before the answer: whoever means well does neither.
-        return "The system does not tell which program gives the command." if platform == "linux" else ""
+        return "The system does not say which program gives the command." if platform == "linux" else ""
     try:
         # Who is confined can also leave its family; but nothing takes this away from it.
         confined = platform == "linux" and _has_no_privileges(pid) > _has_no_privileges(os.getpid())

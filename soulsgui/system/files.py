@@ -131,7 +131,7 @@ def explained(error: OSError) -> tuple[str, str]:
         if error.filename is not None:
             where = f" to write {place}"
             free = f" ({_left_words(Path(os.fsdecode(error.filename)))})"
-        return f"There is no room left on the disk{where}{free}.", f"Make room there, or {_ELSEWHERE}"
+        return f"There is no space left on the disk{where}{free}.", f"Free some space there, or {_ELSEWHERE}"
     if error.errno in _FORBIDDEN:
         what = f"{place} can't be used" if place else "A file can't be used"
         return f"{what}: {error.strerror or 'not permitted'}.", f"Fix its permissions, or {_ELSEWHERE}"

@@ -161,7 +161,7 @@ class WindowsCalls:
 
         last = LastInput(ctypes.sizeof(LastInput), 0)
         if not self._dlls.user32.GetLastInputInfo(ctypes.byref(last)):
-            raise CannotTell("Windows does not tell when the last input was.")
+            raise CannotTell("Windows does not report the time of the last input.")
         # Both count milliseconds in 32 bits, and begin again after 49 days.
         return float((self._dlls.kernel32.GetTickCount() - last.tick) % 2**32) / 1000.0
 
@@ -169,7 +169,7 @@ class WindowsCalls:
         """Return what `SHQueryUserNotificationState` says."""
         state = ctypes.c_int(0)
         if self._dlls.shell32.SHQueryUserNotificationState(ctypes.byref(state)) != 0:
-            raise CannotTell("Windows does not tell whether a full-screen program runs.")
+            raise CannotTell("Windows does not report whether a full-screen program is running.")
         return state.value
 
     def foreground_pid(self) -> int:
@@ -205,12 +205,12 @@ class Presence:
         if self.platform == "darwin":
             found = re.search(r'"HIDIdleTime" = (\d+)', self.run(["ioreg", "-c", "IOHIDSystem", "-d", "4"]))
             if found is None:
-                raise CannotTell("macOS does not tell when the last input was.")
+                raise CannotTell("macOS does not report the time of the last input.")
             return int(found[1]) / 1e9
         self._need_x11("xprintidle")
         said = self.run(["xprintidle"]).strip()
         if not said.isdecimal():
-            raise CannotTell("xprintidle does not tell when the last input was.")
+            raise CannotTell("xprintidle does not report the time of the last input.")
         return int(said) / 1000.0
 
     def full_screen_pid(self) -> int | None:
@@ -219,7 +219,7 @@ class Presence:
             calls = self.windows()
             return calls.foreground_pid() if calls.notification_state() in _FULL_SCREEN_STATES else None
         if self.platform == "darwin":
-            raise CannotTell("macOS does not tell other programs whether one fills the screen.")
+            raise CannotTell("macOS does not report whether a program fills the screen.")
         self._need_x11("xprop")
         active = re.search(r"(0x[0-9a-f]+)", self.run(["xprop", "-root", "_NET_ACTIVE_WINDOW"]))
         if active is None or int(active[1], 16) == 0:
@@ -233,8 +233,8 @@ class Presence:
     def _need_x11(self, tool: str) -> None:
         env = os.environ if self.env is None else self.env
         if not env.get("DISPLAY"):
-            raise CannotTell("There is no X11 screen here that could tell.")
+            raise CannotTell("There is no X11 screen here that could report it.")
         if env.get("WAYLAND_DISPLAY"):
-            raise CannotTell("Wayland does not tell programs of others.")
+            raise CannotTell("Wayland does not tell programs about others.")
         if self.find(tool) is None:
-            raise CannotTell(f"{tool} is not installed; with it this could be told.")
+            raise CannotTell(f"{tool} is not installed; it is needed for this.")

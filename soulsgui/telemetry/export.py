@@ -253,7 +253,8 @@ class Drawing:
         self._ahead = False
         if code == NO_MATPLOTLIB:
             self._warn(
-                'no figure: matplotlib is missing (pip install "soulsgui[server]"); telemetry.json is written'
+                'no figure: matplotlib is not installed (pip install "soulsgui[server]"); telemetry.json '
+                "is written"
             )
         elif code != 0:
             self._warn(f"the figure could not be drawn: its process ended with code {code}")

@@ -304,7 +304,7 @@ class TelemetryNode:
         while not any(isinstance(row, AttemptRow) and row.attempt >= attempt for row in rows):
             if time.monotonic() > deadline:
                 logger.warning(
-                    "nobody said where attempt %d begins: it goes on where the last stands", attempt
+                    "the start of attempt %d is unknown: it continues where the last one is", attempt
                 )
                 break
             rows.extend(self._metrics.read(connection, _BLOCK_MS))
@@ -388,7 +388,7 @@ class TelemetryNode:
             total["unreadable_row"] = self._metrics.unreadable
         detail = "no client yet" if self._streams.idle else ""
         if recorder.lost is not None:
-            detail = f"began anew: the damaged store is {recorder.lost.name}"
+            detail = f"started again: the damaged store is {recorder.lost.name}"
         state = NodeState(
             name=TELEMETRY,
             instance=self._instance,

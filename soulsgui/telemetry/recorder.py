@@ -77,7 +77,7 @@ class Recorder:
             self._open()
         except DamagedStoreError as error:
             self.lost = set_aside(path)
-            logger.error("%s It is now %s; the curves begin anew", error.message, self.lost.name)
+            logger.error("%s It is now %s; the curves start again", error.message, self.lost.name)
             self._open()
 
     def _open(self) -> None:
@@ -253,7 +253,9 @@ class Recorder:
         if summary is None:
             return None
         if summary.window != self._window:
-            logger.info("stop.window was %d and is %d: ranking the models anew", summary.window, self._window)
+            logger.info(
+                "stop.window was %d and is %d: ranking the models again", summary.window, self._window
+            )
             return best_of(self._window, self._store.returns())
         if summary.best_score is None or summary.best_model_id is None:
             return None
@@ -365,7 +367,7 @@ def _worse(path: Path, error: Exception) -> StoreError:
     passing = isinstance(error, sqlite3.OperationalError) and not str(error).startswith("no such ")
     if passing:
         return StoreError(
-            f"{path} can't be used: {error}.", "Look at its rights and at the space of its disk."
+            f"{path} can't be used: {error}.", "Check its permissions and the free space of its disk."
         )
     return damaged(path, error)
 

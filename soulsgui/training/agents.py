@@ -50,7 +50,7 @@ def choose_device(wanted: str, gpus: int, has_images: bool, hidden: Sequence[int
     if wanted == "cuda" and not gpus:
         raise HardwareError(
             "learner.device is cuda, and torch finds no GPU here.",
-            "Choose auto or cpu (for a run that goes on: soulsgui run resume --set learner.device=auto), or "
+            "Choose auto or cpu (for a stopped run: soulsgui run resume --set learner.device=auto), or "
             "install a torch that was built for your GPU.",
         )
     large = has_images or max(hidden, default=0) >= _WIDE or processes > 1
@@ -58,7 +58,7 @@ def choose_device(wanted: str, gpus: int, has_images: bool, hidden: Sequence[int
     if device == "cuda" and processes > gpus:
         raise HardwareError(
             f"learner.processes is {processes}, and torch finds {gpus} GPU{'s' if gpus > 1 else ''} here.",
-            f"Set learner.processes to {gpus}: each of them takes a GPU of its own. For a run that goes on: "
+            f"Set learner.processes to {gpus}: each of them takes a GPU of its own. For a stopped run: "
             f"soulsgui run resume --set learner.processes={gpus}",
         )
     return device

@@ -206,7 +206,7 @@ class Attempt:
     def _saved(self, info: Manifest, path: Path) -> None:
         """Put a marker on the curves; called by the writing thread."""
         if info.kind == "current" and self.divergences.overcome(info.updates):
-            logger.info("the training has passed the place where it diverged")
+            logger.info("the training has passed the point where it diverged")
             self.run.status.diverged = ""
         place = info.model_dump(include={"run_id", "attempt", "env_steps", "episodes", "model_id"})
         place |= {"update": info.updates, "time": info.created}

@@ -194,8 +194,8 @@ def newest_resumable(
             return path
     if damaged:
         raise CheckpointError(
-            f"No checkpoint of {run.root} can be gone on from: {damaged[0].message}",
-            "Put a whole one back, or move the damaged ones away to begin again.",
+            f"No checkpoint of {run.root} can be resumed: {damaged[0].message}",
+            "Restore a valid one, or move the damaged ones away to start again.",
         )
     return None
 

@@ -137,7 +137,7 @@ class CheckpointManager:
         except OSError as error:
             raise CheckpointError(
                 f"The checkpoint {self._run.checkpoint} could not be kept aside: {error}",
-                "Free some disk space, or move it away by hand.",
+                "Free some disk space, or move it away yourself.",
             ) from error
 
     def close(self, save: bool) -> None:

@@ -118,6 +118,6 @@ class Compiling:
         keep = self._always or update_s <= _WORTH * self._before_s
         part.use(compiled=keep)
         logger.info(
-            "learner.compile: an update took %.2f ms, and %.2f ms compiled: it goes on %s",
+            "learner.compile: an update took %.2f ms, and %.2f ms compiled: it continues %s",
             1e3 * self._before_s, 1e3 * update_s, "compiled" if keep else "as it was",
         )  # fmt: skip

@@ -259,7 +259,7 @@ class ClientEvaluations:
                 continue  # it waits for the others
             if players.get(client) is not session:
                 there = self._intake.sessions.by_client.get(client) is session
-                found[client] = self._intake.why_absent(client) or ("it can't" if there else "it began anew")
+                found[client] = self._intake.why_absent(client) or ("it can't" if there else "it restarted")
             elif (play := beats[client].greedy or GreedyPlay(model_id=-1)).model_id != order.model_id:
                 found[client] = "" if now < asked.since + BEGIN_WITHIN_S else "it has not begun"
             else:

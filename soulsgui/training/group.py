@@ -123,7 +123,7 @@ class GradientMember:
         )
 
     def _lost(self, error: Exception) -> LearnerLostError:
-        return LearnerLostError(f"The processes that learn together have lost each other: {error}")
+        return LearnerLostError(f"The learner processes have lost their connection: {error}")
 
     def join(self, store: Any, device: str) -> None:
         """Meet the others."""
@@ -195,7 +195,7 @@ class Leader(GradientMember):
             if said != READY:
                 raise LearnerLostError(
                     f"{self._named(rank)} ended with code {process.wait()} before it was ready.",
-                    "What it said stands above this in the trainer's log.",
+                    "Its output is above this line in the trainer's log.",
                 )
         for rank, process in enumerate(self._processes, 1):
             watch = threading.Thread(target=self._watch, args=(rank, process), daemon=True, name="watch")

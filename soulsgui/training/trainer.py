@@ -331,7 +331,7 @@ class TrainingNode(ABC):
         intake = self.attempt.intake
         if (waits := began < self._wait_until) != self._waits:
             self._waits = waits
-            logger.info("it %s", f"rests: {self._waits_why}" if waits else "goes on")
+            logger.info("it %s", f"rests: {self._waits_why}" if waits else "continues")
             self.training.status.stop_waiting() if waits else self.training.status.wait_again()
         intake.rest(connection, self._paused or waits)
         if self._stands_still:
@@ -387,7 +387,7 @@ class TrainingNode(ABC):
     def go_on(self) -> None:
         """Go on where `pause` came."""
         if self._paused:
-            logger.info("goes on")
+            logger.info("continues")
             self._paused = False
             self.training.status.wait_again()
 

@@ -201,7 +201,7 @@ AWAY = (redis.ConnectionError, redis.TimeoutError, redis.BusyLoadingError, redis
 server says, of whoever has its place."""
 
 NO_DESCRIPTORS = (errno.EMFILE, errno.ENFILE)
-"""Errors that mean "this computer has as many files and connections open as it may have"."""
+"""Errors that mean "this computer has reached its limit of open files and connections"."""
 
 _SOCKET_TIMEOUT_S = 5.0
 # A network that returns is found within 5 s. A try that began before is over 2 s after the last moment at

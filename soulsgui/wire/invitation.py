@@ -34,12 +34,12 @@ _HOST = r"[A-Za-z0-9_.:-]{1,253}"
 _AROUND_A_LINK = "<>\"'"
 _CHECK_BYTES = 4
 _MOST_BYTES = 64 * 1024
-_ANEW = "Ask for the whole link or the file again."
+_ANEW = "Ask for the complete link or the file again."
 
 
 def _client(name: str) -> str:
     if not is_client_name(name):
-        raise ValueError("no name of a client")
+        raise ValueError("not a client name")
     return name
 
 
@@ -160,7 +160,7 @@ class Invitation(Message):
             fields = json.loads(data)
         except (ValueError, RecursionError):
             whole = data.lstrip().startswith(b"{")
-            fault = "is damaged or cut off" if whole else "is no invitation of SoulsGUI"
+            fault = "is damaged or cut off" if whole else "is not an invitation of SoulsGUI"
             raise UsageError(f"{where} {fault}.", _ANEW) from None
         _check_kind(fields, where)
         try:
@@ -219,7 +219,7 @@ def read_place(text: str, port: int) -> tuple[str, int]:
         host, colon, after = words.partition(":")
         named = after if colon else None
     if not is_host(host) or (named is not None and not (named.isdecimal() and 0 < int(named) < 65_536)):
-        raise UsageError(f"{text[:80]!r} is no address of a server.", "For instance: 192.168.1.7:6379")
+        raise UsageError(f"{text[:80]!r} is not the address of a server.", "For instance: 192.168.1.7:6379")
     return host, port if named is None else int(named)
 
 
@@ -231,7 +231,7 @@ def _data_of_link(text: str, where: str) -> bytes:
     # Mail programs break long lines; quotes and angle brackets stand around links.
     found = _LINK.fullmatch("".join(text.split()).strip(_AROUND_A_LINK))
     if found is None:
-        raise UsageError(f"{where} is no invitation: those begin with soulsgui://join/.", _ANEW)
+        raise UsageError(f"{where} is not an invitation: they begin with soulsgui://join/.", _ANEW)
     payload = found[1] + "=" * (-len(found[1]) % 4)
     try:
         whole = base64.urlsafe_b64decode(payload)
@@ -245,7 +245,7 @@ def _data_of_link(text: str, where: str) -> bytes:
 
 def _check_kind(fields: Any, where: str) -> None:
     if not isinstance(fields, dict) or "version" not in fields or "server_id" not in fields:
-        raise UsageError(f"{where} is no invitation of SoulsGUI.", _ANEW)
+        raise UsageError(f"{where} is not an invitation of SoulsGUI.", _ANEW)
     version = fields["version"]
     if type(version) is int and version > FORMAT:
         raise UsageError(
@@ -256,5 +256,6 @@ def _check_kind(fields: Any, where: str) -> None:
         raise UsageError(
             f"{where} has no pin: nothing in it proves which server answers. It was changed, or made by an "
             "earlier SoulsGUI.",
-            "Have the server updated and this computer invited anew: soulsgui invite NAME --reissue",
+            "Ask its owner to update the server and to invite this computer again: soulsgui invite NAME "
+            "--reissue",
         )

@@ -71,11 +71,11 @@ def check_client_name(name: str) -> str:
     """
     if is_device_name(name):
         raise UsageError(
-            f"{name!r} is the name of a device on Windows: no file can be called so there.", _FOR_INSTANCE
+            f"{name!r} is the name of a device on Windows: no file can have that name there.", _FOR_INSTANCE
         )
     if not is_client_name(name):
         raise UsageError(
-            f"{name!r} is no name of a client: it has letters, digits, '.', '_' and '-', at most 64.",
+            f"{name!r} is not a client name: it has letters, digits, '.', '_' and '-', at most 64.",
             _FOR_INSTANCE,
         )
     return name

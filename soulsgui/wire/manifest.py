@@ -116,7 +116,7 @@ def read_manifest(folder: Path) -> Manifest:
     except ValidationError as error:
         detail = error.errors(include_url=False)[0]
         if detail["type"] == "newer":
-            raise CheckpointError(detail["msg"], "Install that version to go on with it.") from error
+            raise CheckpointError(detail["msg"], "Install that version to continue with it.") from error
         place = f"{'.'.join(map(str, detail['loc']))}: ".removeprefix(": ")
         raise CheckpointError(f"{MANIFEST} can't be read: {place}{detail['msg']}", _REMEDY) from error
     told = json.loads(data)
@@ -132,7 +132,7 @@ def sha256_of(path: Path) -> str:
         OSError: It can't be read.
     """
     if not path.is_file():  # a pipe would keep whoever reads it for ever
-        raise FileNotFoundError(f"{path} is no file")
+        raise FileNotFoundError(f"{path} is not a file")
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
@@ -149,7 +149,7 @@ def verify(folder: Path, manifest: Manifest, sha256: Callable[[Path], str] = sha
     for name, expected in manifest.files.items():
         path = folder / name
         if Path(name).name != name:
-            raise CheckpointError(f"{name!r} lies outside the checkpoint", _REMEDY)
+            raise CheckpointError(f"{name!r} is outside the checkpoint", _REMEDY)
         if not path.is_file():
             raise CheckpointError(f"{name} is missing", _REMEDY)
         if path.stat().st_size != expected.size:

@@ -26,7 +26,7 @@ def test_the_same_words_are_taken_from_a_file_and_a_command_line() -> None:
         ("ppo.clip", {"schedule": "cosine", "from": 1, "to": 0}, "linear, exponential, piecewise"),
         ("ppo.clip", {"from": 1, "to": 0}, "a map such as"),
         ("ppo.clip", {"schedule": "linear", "from": 1}, "`from`, `over`, `schedule`, `to`"),
-        ("ppo.clip", {"schedule": "linear", "from": 1, "to": 0, "until": 3}, "is told by"),
+        ("ppo.clip", {"schedule": "linear", "from": 1, "to": 0, "until": 3}, "takes"),
         ("ppo.clip", {"schedule": "linear", "from": "much", "to": 0}, "`from` should be a number"),
         ("ppo.clip", {"schedule": "linear", "from": 11, "to": 0}, "less than or equal to 10, not 11"),
         ("ppo.clip", {"schedule": "linear", "from": 1, "to": 0, "over": 0}, "at least 1"),

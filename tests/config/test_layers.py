@@ -212,11 +212,11 @@ def test_a_retired_setting_is_said_once_with_what_replaces_it(
         layer = parse_layer("redis:\n  tls: true\n  port: 3\n", "retired.yaml")
         assert (layer.values, layer.problems) == ({"redis.port": 3}, ())
     assert caplog.messages == [
-        "retired.yaml: redis.tls is retired, and left out: "
+        "retired.yaml: redis.tls was removed, and is ignored: "
         "other computers are always let in by the gateway, encrypted (redis.lan, redis.public)"
     ]
     (problem,) = parse_assignments(["redis.tls=true"]).problems
-    assert str(problem).startswith("--set: redis.tls: is retired: other computers")
+    assert str(problem).startswith("--set: redis.tls: was removed: other computers")
     path = tmp_path / "config.json"
     path.write_text(Settings().model_dump_json().replace('"redis":{', '"redis":{"tls":true,'))
     assert '"tls"' in path.read_text()
@@ -298,7 +298,7 @@ def test_a_number_of_thousands_of_digits_is_told_in_our_words(tmp_path: Path, nu
     (tmp_path / "config.json").write_text(f'{{"seed": 3,\n"ppo": {{"gamma": {number}}}}}')
     with pytest.raises(ConfigError, match=r"config\.json, line 2: .*a number of more than 1,000 digits"):
         load_run_settings(tmp_path / "config.json")
-    with pytest.raises(ConfigError, match="seed: holds a number of more than 1,000 digits"):
+    with pytest.raises(ConfigError, match="seed: contains a number of more than 1,000 digits"):
         as_settings({"seed": int("0x" + "f" * 5_000, 16)})
 
 

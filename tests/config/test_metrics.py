@@ -18,9 +18,9 @@ def test_a_metric_is_a_key_alone_or_what_is_made_of_it() -> None:
 @pytest.mark.parametrize(
     ("told", "why"),
     [
-        ({"return": "x"}, "no name"),
-        ({"wins_mean": "x"}, "no name"),
-        ({"a b": "x"}, "no name"),
+        ({"return": "x"}, "is not a metric name"),
+        ({"wins_mean": "x"}, "is not a metric name"),
+        ({"a b": "x"}, "is not a metric name"),
         ({"a": {"compare": "<"}}, "a.key"),
         ({"a": {"key": "x", "compare": "~"}}, "a.compare"),
         ({"a": {"key": "x", "scale": float("nan")}}, "a.scale"),

@@ -38,7 +38,7 @@ def test_what_is_no_text_of_settings_is_told_with_the_remedy(path: Path) -> None
         assert f"config.yaml: is written as {name.upper()}" in told(path)
         assert "Save it as UTF-8" in told(path)
     path.write_bytes(b"seed: 5\n# \xe9t\xe9\n")
-    assert "config.yaml, line 2: the byte 0xe9 is no UTF-8" in told(path)
+    assert "config.yaml, line 2: the byte 0xe9 is not UTF-8" in told(path)
     assert "Save it as UTF-8" in told(path)
     path.write_bytes(b"seed: 5\n" * 1_310_720)
     assert "is 10.0 MB large" in told(path)

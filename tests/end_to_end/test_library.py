@@ -31,7 +31,7 @@ def test_a_run_is_taken_back_handed_on_as_a_file_and_forked(server: RunningServe
     server.wait_updates(6)
     before = server.status().run
 
-    assert typed("checkpoints", "load", f"history/{first.name}").startswith("the run goes on from history/")
+    assert typed("checkpoints", "load", f"history/{first.name}").startswith("the run continues from history/")
     now = wait_for(
         lambda: (
             (run := server.status().run).model_id > before.model_id and run.attempt > before.attempt and run
@@ -42,14 +42,14 @@ def test_a_run_is_taken_back_handed_on_as_a_file_and_forked(server: RunningServe
     server.wait_updates(1)
     found = json.loads(typed("checkpoints", "list", "--json"))
     assert any(info["updates"] >= before.updates for info in found if info["kind"] == "manual")
-    assert "checkpoints are whole" in typed("checkpoints", "verify")
+    assert "checkpoints are valid" in typed("checkpoints", "verify")
 
     weights = tmp_path / "policy.safetensors"
     exported = ("export", f"history/{first.name}", "--format", "safetensors", "--output", str(weights))
-    assert "tensors, read again equal" in typed("checkpoints", *exported)
+    assert "tensors, read back without differences" in typed("checkpoints", *exported)
     assert weights.is_file()
     target = tmp_path / "first.soulsrun"
-    assert "read again whole" in typed("runs", "export", "--output", str(target))
+    assert "read again without errors" in typed("runs", "export", "--output", str(target))
     with zipfile.ZipFile(target) as archive:
         assert "data:image/png;base64," in archive.read("report.html").decode()
         assert archive.read("curves/updates.csv").decode().startswith("attempt,")
@@ -65,4 +65,4 @@ def test_a_run_is_taken_back_handed_on_as_a_file_and_forked(server: RunningServe
     typed("run", "stop")
     typed("runs", "trash", "copy")
     assert copy not in typed("runs", "list")
-    assert "are free again" in typed("runs", "purge", "--yes")
+    assert "are free now" in typed("runs", "purge", "--yes")

@@ -38,7 +38,7 @@ def test_the_shipped_default_solves_cartpole_and_ends_by_itself(tmp_path: Path) 
     assert saved["score"] == summary["best_mean_return"] >= 475
     refused = soulsgui("serve", "--resume", "latest", "--until-done", folder=tmp_path)
     assert refused.returncode == 1
-    assert "has reached its return: it would end again at once" in refused.stderr
+    assert "has reached its goal return: it would end again at once" in refused.stderr
     assert "--without-goal" in refused.stderr
 
 

@@ -99,7 +99,7 @@ def test_every_fault_is_told_at_once_each_kind_once() -> None:
     shape, bounds, reward, *wrappers = report.problems
     assert shape.startswith("An observation of reset() (toys.py, line 76) has shape (1,)")
     assert bounds == "An observation of step() (toys.py, line 80) is out of the bounds that its space states."
-    assert reward == "The reward inf of step() (toys.py, line 80) is no finite number."
+    assert reward == "The reward inf of step() (toys.py, line 80) is not a finite number."
     for number, words in enumerate(wrappers, 1):
         assert words.startswith(f"env.wrappers, entry {number}:")
     assert len(wrappers) == 2

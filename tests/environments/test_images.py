@@ -83,7 +83,7 @@ def report(spaces: SpacesSpec | None, **changed: Any) -> dict[str, Any]:
         (SpacesSpec(NUMBERS, HALF), {"algorithm": "sac"}, "sac chooses numbers", ": ppo or vtrace,"),
         (SpacesSpec(NUMBERS, CHOICE), {"network": "nature_cnn"}, "nature_cnn needs images of bytes", "mlp"),
         (SpacesSpec(CUBE, CHOICE), {"network": "nature_cnn"}, "at least 36×36", "mlp"),
-        (SpacesSpec(CUBE, CHOICE), {"network": "small_cnn"}, "told by their shape", "network.channels"),
+        (SpacesSpec(CUBE, CHOICE), {"network": "small_cnn"}, "seen from their shape", "network.channels"),
         (SpacesSpec(NUMBERS, CHOICE), {"algorithm": "dqn"}, None, None),
         (SpacesSpec(NUMBERS, BOUNDED), {"algorithm": "sac"}, None, None),
         (SpacesSpec(NUMBERS, HALF), {"algorithm": "vtrace"}, None, None),

@@ -82,9 +82,9 @@ def test_else_environments_step_one_after_the_other_and_begin_differently(
         ("CartPole-v1", {}, [{"TimeLimit": {"steps": 1}}], "TimeLimit", "env.wrappers"),
         ("CartPole-v1", {}, [{"TimeLimit": {"max_steps": 1}}], "TimeLimit", "it takes: max_episode_steps"),
         ("CartPole-v1", {}, [{"TimeLimit": None, "Autoreset": None}], "TimeLimit", "entry of its own"),
-        ("CartPole-v1", {}, ["unittest.mock:MagicMock"], "MagicMock is no wrapper", "module:Class"),
-        ("CartPole-v1", {}, ["operator:call", "os:system"], "operator:call is no wrapper", "module:Class"),
-        ("CartPole-v1", {}, [f"{TOYS}:Counter"], "Counter is no wrapper", "module:Class"),
+        ("CartPole-v1", {}, ["unittest.mock:MagicMock"], "MagicMock is not a wrapper", "module:Class"),
+        ("CartPole-v1", {}, ["operator:call", "os:system"], "operator:call is not a wrapper", "module:Class"),
+        ("CartPole-v1", {}, [f"{TOYS}:Counter"], "Counter is not a wrapper", "module:Class"),
     ],
 )
 def test_what_can_not_be_made_is_told_with_a_remedy(
@@ -125,7 +125,7 @@ def test_a_mistyped_name_is_corrected_once_and_only_to_a_near_one(name: str, rem
     with pytest.raises(EnvironmentCheckError) as caught:
         make_env(name, {}, [])
     if remedy is None:
-        assert "no name of a module" in caught.value.message
+        assert "not a module name" in caught.value.message
         assert "pip" not in caught.value.remedy
     else:
         assert (caught.value.message, caught.value.remedy) == (f"There is no environment {name!r}.", remedy)

@@ -106,7 +106,7 @@ MAX = 3.4e38
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 1e16, -MAX])
 def test_rewards_that_can_not_be_computed_with_are_errors(value: float) -> None:
     check_rewards(np.array([1e15, -1e15, 0.9e15], np.float32))
-    with pytest.raises(EnvironmentCheckError, match="scale them by a wrapper"):
+    with pytest.raises(EnvironmentCheckError, match="scale them with a wrapper"):
         check_rewards(np.array([0, value], np.float32))
 
 

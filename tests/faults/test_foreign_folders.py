@@ -131,10 +131,10 @@ def test_a_strangers_folder_runs_nothing_before_somebody_agrees(
     shutil.copytree(theirs.root, copied.root)
     for path in (theirs.root, theirs.checkpoint, copied.checkpoint):
         assert evaluate(folders, path) == 1
-        assert "agree to it: --trust" in capsys.readouterr().err
+        assert "agree with --trust" in capsys.readouterr().err
     own = ["--config-dir", str(folders.config), "--data-dir", str(folders.data)]
     assert run(["serve", "--resume", copied.run_id, *own]) == 1
-    assert "agree to it: --trust" in capsys.readouterr().err
+    assert "agree with --trust" in capsys.readouterr().err
     library, agreed = Library(folders.runs), AgreedRuns(folders)
     with pytest.raises(RunNotAgreedError) as refused:
         resumption(library, agreed, RunResumeParams())
@@ -197,7 +197,7 @@ def test_the_policy_of_a_checkpoint_imports_nothing_that_was_not_agreed_to(
     path = folders.data.parent / "stick"
     write_checkpoint(path, checkpoint({}, policy))
     assert evaluate(folders, path) == 1
-    assert f"Nobody on this computer has agreed to '{STRANGER}:Net'" in capsys.readouterr().err
+    assert f"The owner of this computer has not agreed to '{STRANGER}:Net'" in capsys.readouterr().err
     assert not canary.exists()
 
 
@@ -245,7 +245,7 @@ def test_a_pipe_where_the_curves_belong_keeps_nobody(folders: Folders, end: str)
     pipe = theirs.store.with_name(theirs.store.name + end)
     pipe.unlink(missing_ok=True)
     os.mkfifo(pipe)
-    with pytest.raises(StoreError, match="is no file"), open_for_reading(theirs.store):
+    with pytest.raises(StoreError, match="is not a file"), open_for_reading(theirs.store):
         pass
 
 

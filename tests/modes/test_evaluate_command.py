@@ -132,13 +132,26 @@ def test_what_takes_the_place_of_a_checkpoint_meanwhile_is_not_played(
     assert [one.exists() for one in folders] == [False], "nothing of it is left"
 
 
-def test_an_evaluation_is_filmed(made: RunFolder, capsys: Capture, tmp_path: Path) -> None:
+def test_an_evaluation_is_filmed_and_leaves_nothing_else_whenever_it_is_killed(
+    made: RunFolder, capsys: Capture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     write_checkpoint(made.checkpoint, balancing(4000))
     set_up(made, wrappers=[{"TimeLimit": {"max_episode_steps": 3}}])
-    film = tmp_path / "film.gif"
+    film = tmp_path / "films" / "film.mp4"
+    film.parent.mkdir()
+    film.write_text("an older one")
+    play, seen = evaluating.evaluate_checkpoint, list[Path]()
+
+    def look(*words: Any) -> Any:
+        found = play(*words)
+        seen.extend(film.parent.iterdir())
+        return found
+
+    monkeypatch.setattr(evaluating, "evaluate_checkpoint", look)
     assert evaluate(made, "--episodes", "1", "--json", "--video", str(film)) == 0
     assert json.loads(capsys.readouterr().out)["video"] == str(film)
-    assert film.read_bytes().startswith(b"GIF89a")
+    assert film.read_bytes()[4:8] == b"ftyp"
+    assert seen == [*film.parent.iterdir()] == [film]
     assert evaluate(made, "--video", "film.avi") == 2
     assert "should end with .mp4 or .gif" in capsys.readouterr().err
 
@@ -165,7 +178,7 @@ def test_what_can_not_be_evaluated_is_said_in_words(made: RunFolder, capsys: Cap
     )
     assert "--episodes should be at least 1" in said("--episodes", "0", code=2)
     assert "can't be imported" in said("--set", "env.id=nowhere:Game-v0", code=2)
-    assert "trained on another observation space than Acrobot-v1" in said("--set", "env.id=Acrobot-v1")
+    assert "trained with a different observation space than Acrobot-v1" in said("--set", "env.id=Acrobot-v1")
     weights = made.checkpoint / "weights.safetensors"
     weights.write_bytes(weights.read_bytes()[:-1])
     assert "weights.safetensors has" in said()
@@ -175,7 +188,7 @@ def test_what_can_not_be_evaluated_is_said_in_words(made: RunFolder, capsys: Cap
     write_checkpoint(made.checkpoint, balancing(4000, policy={"kind": "dream"}))
     assert "'dream'" in said()
     write_checkpoint(made.checkpoint, balancing(4000, algorithm="dqn", agent="c51"))
-    assert "of c51, whose policy draws nothing" in said("--stochastic", code=2)
+    assert "of c51, whose policy does not sample" in said("--stochastic", code=2)
 
 
 def test_episodes_of_an_environment_without_a_limit_are_cut(made: RunFolder, capsys: Capture) -> None:

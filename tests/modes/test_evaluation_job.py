@@ -117,7 +117,7 @@ def test_a_disk_that_is_full_is_told_in_words(monkeypatch: pytest.MonkeyPatch) -
     for name in ("setup_logging", "hold_back"):  # this process is another one's
         monkeypatch.setattr(evaluation_job, name, lambda *_, **__: None)
     assert evaluation_job.run_evaluation_job() == 0
-    assert sent[0]["error"]["message"] == "There is no room left on the disk."
+    assert sent[0]["error"]["message"] == "There is no space left on the disk."
 
 
 @pytest.fixture

@@ -40,7 +40,7 @@ def told(_doing: str, _part: float) -> None:
 def test_weights_are_written_with_what_they_are_for(tmp_path: Path) -> None:
     path = saved(tmp_path, "ppo")
     target = tmp_path / "weights.safetensors"
-    assert "read again equal" in export_safetensors(path, target, told)
+    assert "read back without differences" in export_safetensors(path, target, told)
     with safetensors.safe_open(target, "numpy") as file:
         about = file.metadata()
         assert json.loads(about["policy"])["kind"] == "mlp"
@@ -57,7 +57,9 @@ def test_a_graph_says_what_the_policy_says(tmp_path: Path, name: str) -> None:
     onnx = pytest.importorskip("onnx")
     runtime = pytest.importorskip("onnxruntime")
     path, target = saved(tmp_path, name), tmp_path / "policy.onnx"
-    assert "onnxruntime says what the policy says at 64 observations" in export_onnx(path, target, told)
+    assert "onnxruntime gives the results of the policy for 64 observations" in export_onnx(
+        path, target, told
+    )
     about = {one.key: one.value for one in onnx.load(target).metadata_props}
     assert json.loads(about["policy"]) == json.loads((path / "manifest.json").read_text())["policy"]
     (given,) = runtime.InferenceSession(str(target)).get_inputs()
@@ -72,7 +74,7 @@ def test_a_graph_that_says_something_else_is_not_handed_out(
     pytest.importorskip("onnxruntime")
     pytest.importorskip("onnxscript")
     monkeypatch.setattr(export, "inverse_std", lambda var, eps: np.full_like(var, 2.0))
-    with pytest.raises(SoulsGuiError, match="does not say what the policy says"):
+    with pytest.raises(SoulsGuiError, match="gives different results than the policy"):
         export_onnx(saved(tmp_path, "ppo"), tmp_path / "policy.onnx", told)
 
 

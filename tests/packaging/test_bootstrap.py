@@ -73,10 +73,10 @@ def test_the_tests_need_more_and_development_stays_set_up(ready: TinyProject) ->
     done = ready.run("test", "--", "-k", "gae")
     assert done.returncode == 7
     assert done.stdout.endswith(", '-k', 'gae'] None\n")
-    assert "8 of 9 packages are there already" in done.stderr
+    assert "8 of 9 packages are already installed" in done.stderr
     project_file = ready.root / "pyproject.toml"
     project_file.write_text(project_file.read_text() + 'description = "changed"\n')
-    assert "9 of 9 packages are there already" in ready.run("setup").stderr
+    assert "9 of 9 packages are already installed" in ready.run("setup").stderr
     told = "Running the tests. pytest collects them first: nothing is shown for up to a minute.\n"
     assert ready.run("test").stderr == told
     project_file.write_text(project_file.read_text() + "[tool.ruff]\nline-length = 110\n")
@@ -112,7 +112,7 @@ def test_a_computer_that_only_plays_joins_without_torch_and_its_link_goes_into_a
     again = project.run("client")
     assert (again.stdout, again.stderr) == ("['join'] None\n", "")
     more = project.run("setup")
-    assert "7 of 8 packages are there already" in more.stderr
+    assert "7 of 8 packages are already installed" in more.stderr
     assert list(project.venv.glob("lib/*/site-packages/torch*"))
     file = tmp_path / "pc.soulsgui"
     file.write_text("{}")
@@ -163,7 +163,7 @@ def test_a_place_where_nothing_can_be_made_and_a_missing_package_are_told_whole(
     assert done.returncode == 1
     assert "There is no build of redis" in done.stderr
     assert "  |     The user requested (constraint) redis==1.0" in done.stderr
-    assert f"The whole log: {project.venv / 'bootstrap.log'}" in done.stderr
+    assert f"The complete log: {project.venv / 'bootstrap.log'}" in done.stderr
     assert "There is no build of redis" in project.run("--", "status").stderr
 
 

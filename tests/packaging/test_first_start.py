@@ -230,7 +230,7 @@ def test_root_is_asked_before_apt_installs_unless_nobody_can_answer(
     said: list[str] = []
     with pytest.raises(SetupError, match=r"libnothing\.so\.9") as caught:
         screen.ensure_libraries(env, "linux", said.append)
-    assert said[0] == "The window needs packages of the system: libnothing9"
+    assert said[0] == "The window needs system packages: libnothing9"
     assert ("Install them now with apt-get? [Y/n]" in said) is asked
     assert "sudo apt install libnothing9\n" in caught.value.remedy
     update = "noninteractive --quiet=2 update"

@@ -114,7 +114,7 @@ def test_what_is_missing_is_to_be_downloaded(
 
 def test_the_announcement_names_place_and_amount_and_torch_is_asked_of_another_index(tmp_path: Path) -> None:
     lines = plan.describe(plan.plan_work(PINS, {"ruff": "0.17"}, lambda: CPU), tmp_path, 77_000)
-    assert lines[0] == f"Setting up SoulsGUI in {tmp_path} (once); 1 of 3 packages are there already."
+    assert lines[0] == f"Setting up SoulsGUI in {tmp_path} (once); 1 of 3 packages are already installed."
     assert "about 212 MB in 2 packages" in lines[1]
     assert "about 0.8 GB of 77.0 GB free" in lines[1]
     assert lines[2] == "torch: CPU."

@@ -217,21 +217,21 @@ async def test_a_slow_check_is_told_of_while_it_goes_on_with_its_end_and_can_be_
     async with opened(new_runner(folders, probe=slow)) as runner:
         with monkeypatch.context() as patched:
             patched.setattr(manager, "OPEN_LIMIT_S", 0.1)
-            with pytest.raises(Refused, match="it goes on starting") as caught:
+            with pytest.raises(Refused, match="it is still starting") as caught:
                 await call(runner, "run.start", name="by hand")
         assert caught.value.code is ErrorCode.NO_ANSWER
         await until(lambda: runner.status().run.detail == checking)
         over.set()
         await until(lambda: run_is(runner, "none"))
         event = runner.events.newest(1)[0]
-        assert (event.level, event.what) == ("error", "Run by hand could not be begun")
+        assert (event.level, event.what) == ("error", "Run by hand could not be started")
         assert event.cause == "It raised in step 4."
 
         over.clear()
         starting = asyncio.create_task(call(runner, "run.start"))
         await until(lambda: runner.status().run.detail == checking)
         await call(runner, "run.stop")
-        with pytest.raises(Refused, match="before it had begun"):
+        with pytest.raises(Refused, match="before it had started"):
             await starting
 
         asked = []
@@ -242,7 +242,7 @@ async def test_a_slow_check_is_told_of_while_it_goes_on_with_its_end_and_can_be_
             await until(lambda: runner.status().run.detail == checking)
         await call(runner, "run.stop")
         answers = await asyncio.gather(*asked, return_exceptions=True)
-        assert [str(answer) for answer in answers] == ["The run was stopped before it had begun."] * 3
+        assert [str(answer) for answer in answers] == ["The run was stopped before it had started."] * 3
         assert list(service_states(runner)) == ["redis"]
         assert list(folders.runs.iterdir()) == []
 
@@ -364,7 +364,7 @@ async def test_what_nodes_and_clients_say_is_told_once_and_shown(runner: Runner)
     await until(lambda: len(told(before)) > 1)
     assert told(before) == [
         ("warning", "The round is waiting for b (paused)"),
-        ("info", "The run waits no longer."),
+        ("info", "The run is no longer waiting."),
     ]
 
     words = "The training diverged at update 3: loss is nan. It continues from update 2 (restore 1 of 3)"
@@ -373,7 +373,7 @@ async def test_what_nodes_and_clients_say_is_told_once_and_shown(runner: Runner)
     await until(lambda: service(runner, "trainer").detail == "waits for samples 38 %")
     assert (runner.status().run.learner_waits, runner.status().run.clients_wait) == (0.38, 0.0)
     say(run)
-    await until(lambda: ("info", "The training has passed the place where it diverged") in told())
+    await until(lambda: ("info", "The training has passed the point where it diverged") in told())
 
     before, names = runner.events.last_number, ["a", "b", "c", "d", "e"]
     news = iter([(["gamer-01"], []), (names, ["gamer-01"])])
@@ -446,7 +446,7 @@ async def test_a_run_is_saved_and_rests_while_the_disk_is_nearly_full(
         await until(lambda: "is saved and rests" in runner.events.newest(1)[0].what)
         free[0] = 50 * 10**9
         await until(lambda: run_is(runner, "running"))
-        assert runner.events.newest(1)[0].what.startswith("There is room again")
+        assert runner.events.newest(1)[0].what.startswith("There is enough space again")
 
 
 async def test_a_server_that_refuses_a_row_of_what_is_used_is_told_in_a_line(
@@ -500,6 +500,17 @@ async def test_jobs_are_listed_and_a_checkpoint_is_pinned_thrown_away_and_put_ba
     shutil.move(copy, runner.bin.runs.root)
     with pytest.raises(Refused, match="runs list --trashed"):
         await call(runner, "runs.purge", run=run.run_id)
+
+
+async def test_the_status_tells_of_the_newest_run_of_the_library(runner: Runner) -> None:
+    runs = []
+    for _ in range(2):
+        runs.append((await begun(runner)).run_id)
+        await call(runner, "run.stop")
+    for number, command in ((1, "trash"), (0, "trash"), (0, "restore"), (1, "restore")):
+        await call(runner, f"runs.{command}", run=runs[number])
+        told = runner.status().run.id
+        assert told == {"trash": ["", runs[0]], "restore": runs}[command][number]
 
 
 async def test_what_is_being_purged_is_not_put_back(runner: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -782,7 +793,7 @@ async def test_resume_goes_on_with_the_same_folder_and_with_other_values_once_it
     assert told == f"Run {run.run_id} was resumed from {saved} with {changes}"
     # The trainer has saved nothing yet: started again, it must begin from the same one.
     assert run.chosen == run.root / saved
-    with pytest.raises(Refused, match="about to go on"):
+    with pytest.raises(Refused, match="about to continue"):
         await call(runner, "checkpoint.trash", path=saved)
     await call(runner, "checkpoint.save")
     await until(lambda: run.chosen is None)

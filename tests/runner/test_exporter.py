@@ -67,5 +67,5 @@ async def test_it_tells_of_server_run_and_clients_and_comes_back(
 
 def test_it_answers_at_no_public_address(folders: Folders) -> None:
     for host in ("8.8.8.8", "0.0.0.0", "somewhere"):
-        with pytest.raises(UsageError, match="no private address"):
+        with pytest.raises(UsageError, match="not a private address"):
             run_exporter(folders, ExporterSettings(host=host), Address("127.0.0.1", 1))

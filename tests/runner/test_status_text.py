@@ -139,7 +139,7 @@ def test_summary_is_said() -> None:
     summary |= {"evaluation_return": None, "goal_judged_by": "training"}
     text = summary_text(summary)
     assert text.startswith("Run r (qr_dqn on CartPole-v1)")
-    for said in ("reached its return after 8 s", "mean return 480.0, best model 481.0\n", "4 late"):
+    for said in ("reached its goal return after 8 s", "mean return 480.0, best model 481.0\n", "4 late"):
         assert said in text
     judged = summary | {"evaluation_return": 470.0}
     assert "mean return 480.0, best model 481.0, evaluation 470.0\n" in summary_text(judged)

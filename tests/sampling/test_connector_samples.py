@@ -150,7 +150,7 @@ def test_observations_of_parts_are_pushed_as_the_environment_shows_them_and_asse
     seen = read_sample(_packed(obs=first, next_obs=after, action=1), ROOM)
     np.testing.assert_array_equal(seen.next_obs, ROOM.observation.read(after))
     for wrong in ((14, 10), (14, 10, 0.5), {"a": 1}, 3):
-        with pytest.raises(UsageError, match="This is no sample"):
+        with pytest.raises(UsageError, match="This is not a sample"):
             read_sample(_packed(obs=wrong, next_obs=(1, 1, 1), action=1), CARDS)
     for run, shown in ((CARDS, (1, 2, 0)), (ROOM, first)):
         step = partial(_packed, obs=shown, next_obs=shown, action=1, info={"log_prob": 0.0})

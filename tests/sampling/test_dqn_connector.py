@@ -137,7 +137,7 @@ def test_what_is_no_sample_is_said_by_the_next_push(
     trainer: FreeTrainer, connector: DQNConnector, caplog: pytest.LogCaptureFixture
 ) -> None:
     odd = pack_sample(np.zeros(3), 0, 1.0, np.zeros(3), False, False, {}, 1, 0)
-    for data, said in ((b"garbage", "no sample"), (odd, "observations")):
+    for data, said in ((b"garbage", "not a sample"), (odd, "observations")):
         connector.push_sample(data)
         until(lambda: connector._complaint, "it is noticed")
         with pytest.raises(UsageError, match=said):

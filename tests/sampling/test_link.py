@@ -265,7 +265,7 @@ def test_a_copy_agrees_and_one_with_another_number_does_not(kind: type[PPOAgent]
     check_network(policy, header, box)
     changed = dict(tensors) | {"policy.1.bias": tensors["policy.1.bias"] + np.float32(0.001)}
     policy.load(changed)
-    with pytest.raises(ClientRegistrationError, match="other numbers here than on the server"):
+    with pytest.raises(ClientRegistrationError, match="different results here than on the server"):
         check_network(policy, header, box)
 
 

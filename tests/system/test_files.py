@@ -268,7 +268,7 @@ def test_a_disk_without_inodes_is_not_called_one_without_room(
         (errno.EACCES, "can't be used"),
         (errno.EROFS, "can't be used"),
         (errno.ENAMETOOLONG, "too long"),
-        (errno.EDQUOT, "no room left"),
+        (errno.EDQUOT, "no space left"),
     ],
 )
 def test_refusals_of_the_file_system_name_place_and_remedy(number: int, words: str) -> None:

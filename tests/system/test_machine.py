@@ -126,7 +126,7 @@ def test_macos_and_x11_tell_the_last_input() -> None:
     with pytest.raises(CannotTell, match="last input"):
         Presence("darwin", {}, run=lambda _: "").idle_s()
     assert _x11({"xprintidle": "61500\n"}).idle_s() == 61.5
-    with pytest.raises(CannotTell, match="does not tell"):
+    with pytest.raises(CannotTell, match="does not report"):
         _x11({"xprintidle": "error"}).idle_s()
 
 

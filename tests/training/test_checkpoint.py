@@ -114,7 +114,7 @@ def test_the_newest_whole_resumable_checkpoint_is_found(tmp_path: Path) -> None:
     assert newest_resumable(run) == run.manual_saves / "b"
     for name in "ab":
         _damage(run.manual_saves / name / "weights.safetensors")
-    with pytest.raises(CheckpointError, match="can be gone on from"):
+    with pytest.raises(CheckpointError, match="can be resumed"):
         newest_resumable(run)  # a run whose checkpoints are all damaged does not begin anew
 
 
@@ -187,7 +187,7 @@ def test_a_chosen_one_goes_before_newer_ones_and_where_it_is_gone_the_newest_is_
     assert newest_resumable(run, told.append) == run.checkpoint
     assert [f"{run.history / '3'} can't be used" in error.message for error in told] == [True]
     shutil.rmtree(run.checkpoint)
-    with pytest.raises(CheckpointError, match="can be gone on from"):
+    with pytest.raises(CheckpointError, match="can be resumed"):
         newest_resumable(run)  # it does not begin anew
 
 

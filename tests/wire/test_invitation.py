@@ -106,10 +106,10 @@ def test_a_link_that_was_cut_off_or_mistyped_is_damaged_whatever_is_left(data: s
         ("soulsgui://join/a b!", "begin with soulsgui://join/"),
         ("soulsgui:", "begin with soulsgui://join/"),
         ("{", "The invitation is damaged or cut off"),
-        ("hello", "is no invitation of SoulsGUI"),
-        ("[1, 2]", "is no invitation of SoulsGUI"),
-        ('{"name": "another program"}', "is no invitation of SoulsGUI"),
-        ("[" * 100_000, "is no invitation of SoulsGUI"),
+        ("hello", "is not an invitation of SoulsGUI"),
+        ("[1, 2]", "is not an invitation of SoulsGUI"),
+        ('{"name": "another program"}', "is not an invitation of SoulsGUI"),
+        ("[" * 100_000, "is not an invitation of SoulsGUI"),
     ],
     ids=lambda text: text[:30],
 )
@@ -169,7 +169,7 @@ def test_a_file_that_is_no_invitation_is_named_with_what_to_do(tmp_path: Path) -
         read_invitation(str(file))
     for data in (b"\xff\xfea", b"\xff\xff\xff", b"\x00" * 10, b"PK\x03\x04zip"):
         file.write_bytes(data)
-        with pytest.raises(UsageError, match="is no invitation of SoulsGUI"):
+        with pytest.raises(UsageError, match="is not an invitation of SoulsGUI"):
             Invitation.load(file)
     with pytest.raises(UsageError):
         read_invitation("nul\0byte")
@@ -181,7 +181,7 @@ def test_a_place_is_read_as_people_write_it_or_refused() -> None:
     found = [read_place(text, 6379) for text in places]
     assert found == list(zip(hosts, (6380, 6379, 6380, 6379, 6379), strict=True))
     for text in ("", ":6379", "pc:", "pc:0", "pc:65536", "pc:x", "a b:1", "[fd00::5", "[]:1"):
-        with pytest.raises(UsageError, match="no address of a server"):
+        with pytest.raises(UsageError, match="not the address of a server"):
             read_place(text, 6379)
 
 

@@ -46,28 +46,28 @@ class EvaluationSettings(Section):
         "Updates between two evaluations. Empty: "
         + ", ".join(f"{every} for {algorithm}" for algorithm, every in EVERY.items())
         + ", and never more than a tenth of the time. 0 switches evaluations off: goal and best model "
-        "then go by training episodes alone, where chance has a part.",
+        "are then judged by training episodes only, which are partly random.",
         unit="updates",
         effect=Effect.NOW,
     )
     episodes: Annotated[int, Field(ge=1, le=10_000)] = setting(
         10,
-        "Episodes of each evaluation; they begin from the same seeds every time, unless a client plays them "
-        "because the server can't make the environment.",
+        "Episodes of each evaluation; they start from the same seeds every time, unless a client plays "
+        "them because the server can't create the environment.",
         unit="episodes",
         effect=Effect.NOW,
     )
     max_steps: Annotated[int, Field(ge=1, le=1_000_000_000)] = setting(
         10_000,
-        "Steps after which a greedy episode is cut where the environment sets no limit (Gymnasium's "
-        "`max_episode_steps`): a policy that walks in circles would never end it.",
+        "Steps after which a greedy episode is cut off if the environment sets no limit (Gymnasium's "
+        "`max_episode_steps`): otherwise a policy that walks in circles would never finish.",
         unit="steps",
         to_clients=True,
     )
     best_by: Literal["auto", "evaluation", "training"] = setting(
         "auto",
-        "What the best model is chosen by: the mean return of its evaluation, or that of `stop.window` "
-        "training episodes, most of which it played; `auto` takes the evaluation where there are any.",
+        "How the best model is chosen: by the mean return of its evaluation, or by that of `stop.window` "
+        "training episodes, most of which it played; `auto` uses evaluations if there are any.",
     )
 
 
@@ -75,29 +75,29 @@ class CentralSettings(Section, to_clients=True):
     """Central inference, with `inference: server`: who chooses the actions of clients without a policy."""
 
     inference_servers: Annotated[int, Field(ge=1, le=64)] = setting(
-        1, "Inference servers; each has its share of the clients.", unit="processes"
+        1, "Number of inference servers; each serves a part of the clients.", unit="processes"
     )
     inference_batchsize: Annotated[int, Field(ge=1, le=65_536)] = setting(
         4,
-        "Environments that actions are chosen for at once, at most (the requests of a client stay together). "
-        "Fewer, where nobody else asks.",
+        "Largest number of environments in a batch (the environments of a client stay together). Batches "
+        "are smaller if no other client asks.",
         unit="environments",
     )
     inference_delay: Annotated[float, Field(ge=0, le=2)] = setting(
         0.1,
-        "How long a batch waits for the other clients, from its first request on. It does not wait once all "
-        "have asked who asked as lately as that.",
+        "How long a batch waits for other clients after its first request. It does not wait once all "
+        "recently active clients have asked.",
         unit="s",
     )
     broadcast_period: Annotated[float, Field(ge=0, le=3600)] = setting(
         2.5,
-        "Least time between two changes of the weights that choose actions; the newest ones are taken.",
+        "Shortest time between two updates of the weights that choose actions; the newest weights are used.",
         unit="s",
     )
     inference_device: Literal["auto", "cpu", "cuda"] = setting(
         "auto",
-        "Where inference servers compute networks that need torch: `cuda` on a GPU, `cpu` never; `auto` "
-        "takes a GPU, where there is one. All others are computed on the CPU, which is quicker for them.",
+        "Where inference servers compute networks that need torch: `cuda` on a GPU, `cpu` on the CPU; "
+        "`auto` uses a GPU if there is one. All others run on the CPU, which is faster for them.",
         effect=Effect.RESUME,
     )
 
@@ -107,8 +107,8 @@ class PublishSettings(Section):
 
     min_seconds: Annotated[float, Field(gt=0, le=3600)] = setting(
         0.02,
-        "Least time between two publishes of an asynchronous algorithm; they are no more frequent than its "
-        "`max_policy_lag` asks for, nor than the size of the weights allows. A synchronous one publishes "
+        "Shortest time between two publishes of an asynchronous algorithm; it publishes no more often than "
+        "its `max_policy_lag` needs and the size of the weights allows. A synchronous algorithm publishes "
         "after each round.",
         unit="s",
     )
@@ -121,24 +121,25 @@ class StopSettings(Section, effect=Effect.RESUME):
     """
 
     mean_return: float | None = setting(
-        None, "Stop when the mean return reaches this: of what, `stop.judged_by` says."
+        None, "Stop when the mean return reaches this; `stop.judged_by` says which mean."
     )
     judged_by: Literal["training", "evaluation"] = setting(
         "training",
-        "Whose mean return has to reach `stop.mean_return`: that of the last `stop.window` finished training "
-        "episodes, or that of one evaluation (`evaluation.every_updates`). Where training episodes carry "
-        "exploration, an evaluation knows sooner what was learned. Greedy episodes of the newest weights, "
-        f"{LEAST_TO_CONFIRM} to {MOST_TO_CONFIRM} as it takes, have to confirm either, while the training "
-        "goes on. Where nobody can play them, neither the server nor a client, training alone decides. Where "
-        "invited clients play among others, none decides alone: of training episodes the median of the means "
-        "by client counts (the lower of two), and an evaluation that a client plays only confirms.",
+        "Which mean return has to reach `stop.mean_return`: that of the last `stop.window` finished "
+        "training episodes, or that of one evaluation (`evaluation.every_updates`). If training episodes "
+        "include exploration, an evaluation shows earlier what was learned. Greedy episodes of the newest "
+        f"weights, {LEAST_TO_CONFIRM} to {MOST_TO_CONFIRM} as needed, have to confirm either, while "
+        "training continues. If neither the server nor a client can play them, training episodes alone "
+        "decide. If invited clients play, no client decides alone: for training episodes, the median of "
+        "the clients' mean returns counts (the lower of two), and an evaluation played by a client only "
+        "confirms.",
     )
     env_steps: Annotated[int | None, Field(ge=1)] = setting(
-        None, "Stop after this many environment steps were trained on.", unit="steps"
+        None, "Stop after training on this many environment steps.", unit="steps"
     )
     window: Annotated[int, Field(ge=1, le=100_000)] = setting(
         20,
-        "Training episodes over which a mean return is taken, for the goal, the best model and the display.",
+        "Number of training episodes in the mean return, for the goal, the best model and the display.",
         unit="episodes",
     )
 
@@ -148,38 +149,41 @@ class CheckpointSettings(Section, effect=Effect.RESUME):
 
     every_updates: Annotated[int, Field(ge=1, le=1_000_000)] = setting(
         10,
-        "Updates between two checkpoints: rounds of PPO, gradient steps of DQN. A crash costs at most the "
+        "Updates between two checkpoints: rounds of PPO, gradient steps of DQN. A crash loses at most the "
         "work since the last one.",
         unit="updates",
     )
     history_minutes: Annotated[float | None, Field(gt=0)] = setting(
         10.0,
-        "Minutes between two checkpoints that are kept in the history of the run, beside the newest ones; "
-        "empty: not by time.",
+        "Minutes between two checkpoints that are kept in the history of the run, in addition to the "
+        "newest ones; empty: not by time.",
         unit="minutes",
     )
     history_updates: Annotated[int | None, Field(ge=1)] = setting(
-        None, "The same in updates, whichever comes first; empty: not by updates.", unit="updates"
+        None,
+        "Updates between two checkpoints that are kept in the history of the run, if that comes before "
+        "`checkpoint.history_minutes`; empty: not by updates.",
+        unit="updates",
     )
     history_kept: Annotated[int, Field(ge=2, le=10_000)] = setting(
         100,
-        "Most checkpoints in the history, beside the pinned ones: of more, those are removed that stand "
-        "closest to others.",
+        "Largest number of checkpoints in the history, not counting pinned ones: if there are more, those "
+        "closest to others are removed.",
     )
     with_buffer: bool = setting(
         False,
-        "Save the replay memory with each regular checkpoint, so that a run that goes on learns at once; it "
-        "may be large. A quicksave has it when that is asked for; without, a crashed run goes on from the "
+        "Save the replay memory with each regular checkpoint, so that a resumed run learns at once; it may "
+        "be large. A quicksave includes it on request; if it does not, a crashed run continues from the "
         "regular checkpoint.",
     )
 
 
 class TelemetrySettings(Section, effect=Effect.RESUME):
-    """What is recorded beside the training."""
+    """What is recorded during the training."""
 
     figure_every_episodes: Annotated[int, Field(ge=1)] = setting(
         1000,
-        "Episodes between two drawings of telemetry.png and telemetry.json; both are also written at "
+        "Episodes between two updates of telemetry.png and telemetry.json; both are also written at "
         "the end of a run.",
         unit="episodes",
     )
@@ -191,21 +195,21 @@ class TelemetrySettings(Section, effect=Effect.RESUME):
 
     wandb: Literal["off", "offline", "online"] = setting(
         "off",
-        "Write the run for Weights & Biases: `offline` into its folder, where `wandb sync` finds it, or "
+        "Record the run with Weights & Biases: `offline` writes into its folder, for `wandb sync`, or "
         "`online`; needs the package wandb.",
     )
-    wandb_project: str = setting("soulsgui", "Project of W&B that runs belong to.", min_length=1)
+    wandb_project: str = setting("soulsgui", "W&B project of the runs.", min_length=1)
     resources_every_s: Annotated[float, Field(ge=0, le=3600)] = setting(
         15.0,
-        "Time between two measurements of what services, network, disk and GPUs of the server use; they are "
-        "curves of the run. 0: none.",
+        "Time between two measurements of the resources that services, network, disk and GPUs of the "
+        "server use, shown as curves of the run. 0: none.",
         unit="s",
     )
     metrics: dict[str, Any] = setting(
         {},
-        "Further numbers of each episode, by name: a key (`return`, `length`, `seconds`, or one of the "
-        "environment's info), or a map such as `{key: boss_hp, compare: <=, value: 0, window: 50}` (also "
-        "over: last, sum, mean, max or min; scale; offset).",
+        "More numbers to record for each episode, by name: a key (`return`, `length`, `seconds`, or one of "
+        "the environment's info), or a map such as `{key: boss_hp, compare: <=, value: 0, window: 50}` "
+        "(also over: last, sum, mean, max or min; scale; offset).",
         effect=Effect.NEW_RUN,
         to_clients=True,
     )
@@ -223,11 +227,11 @@ class TelemetrySettings(Section, effect=Effect.RESUME):
         return tuple(name for name, on in wanted.items() if on)
 
 
-_EMPTY = "empty: only numbers that are not finite."
+_EMPTY = "empty: only checks for numbers that are not finite."
 
 
 class GuardSettings(Section, effect=Effect.RESUME):
-    """When training has diverged, and is taken back.
+    """When training has diverged, and goes back to a checkpoint.
 
     What diverged is not published, and the last checkpoint takes its place.
     """
@@ -236,18 +240,18 @@ class GuardSettings(Section, effect=Effect.RESUME):
         1e10, f"Largest absolute value of a loss; {_EMPTY} Rewards of a million need more."
     )
     max_grad_norm: Annotated[float | None, Field(gt=0)] = setting(
-        1e10, f"Largest length of a gradient before it is shortened; {_EMPTY}"
+        1e10, f"Largest norm of a gradient before it is shortened; {_EMPTY}"
     )
     max_q_value: Annotated[float | None, Field(gt=0)] = setting(
-        1e8, f"Largest absolute mean of the values of actions, or of their targets; {_EMPTY}"
+        1e8, f"Largest absolute mean of action values, or of their targets; {_EMPTY}"
     )
     max_kl: Annotated[float | None, Field(gt=0)] = setting(
-        100.0, f"Largest divergence of a policy from the one before its update; {_EMPTY}"
+        100.0, f"Largest divergence between the policies before and after an update; {_EMPTY}"
     )
     max_restores: Annotated[int, Field(ge=0, le=100)] = setting(
         3,
-        "How often in a row the training goes on from its last checkpoint after it has diverged; then the "
-        "run is ended. A checkpoint behind the place where it diverged begins the count anew.",
+        "How often in a row the training continues from its last checkpoint after it has diverged; then "
+        "the run is ended. A checkpoint after the point where it diverged resets the count.",
         unit="restores",
     )
 
@@ -283,7 +287,7 @@ class EnvSettings(Section):
         to_clients=True,
         min_length=1,
     )
-    kwargs: dict[str, Any] = setting({}, "Keyword arguments the environment is made with.", to_clients=True)
+    kwargs: dict[str, Any] = setting({}, "Keyword arguments for the environment.", to_clients=True)
     wrappers: tuple[str | dict[str, dict[str, Any]], ...] = setting(
         (),
         "Wrappers around the environment, innermost first: a name from gymnasium.wrappers or "
@@ -292,11 +296,12 @@ class EnvSettings(Section):
     )
     spaces: Literal["auto", "server"] = setting(
         "auto",
-        "Where it is found out what the environment shows and takes: on the server; or, with `auto`, where "
-        "its module is not installed there and `clients.local` is 0, from the first client that joins.",
+        "Where the observation and action spaces are read from: from the environment on the server; or, "
+        "with `auto`, from the first client that joins if the module is not installed on the server and "
+        "`clients.local` is 0.",
     )
     num_envs: Annotated[int, Field(ge=1, le=MAX_NUM_ENVS)] = setting(
-        4, "Environments that each client steps side by side.", to_clients=True
+        4, "Number of environments that each client steps in parallel.", to_clients=True
     )
 
     @field_validator("kwargs", "wrappers")

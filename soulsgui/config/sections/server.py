@@ -10,47 +10,47 @@ from soulsgui.config.declaring import Effect, Section, setting
 
 
 class RedisSettings(Section, effect=Effect.RESTART_RUNNER):
-    """The server between the processes."""
+    """The Redis server between the processes."""
 
     host: str = setting(
         "127.0.0.1",
-        "Address of this machine itself where clients on it come in.",
+        "Loopback address for clients on this machine.",
         min_length=1,
     )
     lan: bool = setting(
         False,
-        "Whether other computers come in at this machine's private addresses (home, office, VPN), each with "
-        "an invitation of its own. Everything is encrypted (TLS 1.3).",
+        "Let other computers in at this machine's private addresses (home, office, VPN), each with its own "
+        "invitation. Everything is encrypted (TLS 1.3).",
     )
     public: bool = setting(
         False,
-        "Whether they also come in at this machine's addresses that are not private. Needs redis.lan.",
+        "Let other computers in at this machine's public addresses, too. Needs redis.lan.",
     )
     port: Annotated[int, Field(ge=0, le=65_535)] = setting(
-        0, "Port where clients come in; 0 takes any free one and keeps to it."
+        0, "Port for clients; 0 chooses a free one and keeps it."
     )
     binary: str = setting(
-        "", "Path of the server program; empty looks for valkey-server, redis-server, then the packaged one."
+        "", "Path of the server program; empty looks for valkey-server, redis-server, then the included one."
     )
     url: str = setting(
         "",
-        "A Redis or Valkey that somebody else runs, such as `redis://:PASSWORD@127.0.0.1:6379` (`rediss` "
-        "where it is encrypted), for this server alone; empty starts one of our own.",
+        "An existing Redis or Valkey, such as `redis://:PASSWORD@127.0.0.1:6379` (`rediss` if it is "
+        "encrypted), used by this server alone; empty starts one.",
         secret=True,
     )
     max_memory: Annotated[int, Field(ge=2**24)] = setting(
         512 * 2**20,
-        "Memory limit of the server; half of it is shared out to clients as credits.",
+        "Memory limit of Redis; half of it is shared between clients as credits.",
         unit="bytes",
     )
-    prefix: str = setting("souls:", "First part of every key on the server.", pattern=r"^[A-Za-z0-9_.-]+:$")
+    prefix: str = setting("souls:", "Prefix of every key on the server.", pattern=r"^[A-Za-z0-9_.-]+:$")
 
 
 class ControlSettings(Section, effect=Effect.RESTART_RUNNER):
     """The runner's control interface."""
 
     port: Annotated[int, Field(ge=0, le=65_535)] = setting(
-        0, "Port of the control interface; 0 takes any free one and keeps to it."
+        0, "Port of the control interface; 0 chooses a free one and keeps it."
     )
 
 
@@ -58,12 +58,13 @@ class ExporterSettings(Section, effect=Effect.RESTART_RUNNER):
     """What Prometheus and Grafana read."""
 
     enabled: bool = setting(
-        False, "Answer Prometheus (`/metrics`) and Grafana (as a JSON data source) on a port of their own."
+        False, "Answer Prometheus (`/metrics`) and Grafana (as a JSON data source) on a separate port."
     )
     host: str = setting(
         "127.0.0.1",
-        "Address of this machine where it answers. On loopback anybody on this machine may ask; at a private "
-        "address, whoever shows the token in `exporter.token` of the configuration folder, unencrypted.",
+        "Address of this machine where it answers. On loopback anybody on this machine may read it; at a "
+        "private address, whoever sends the token in `exporter.token` of the configuration folder, "
+        "unencrypted.",
         min_length=1,
     )
     port: Annotated[int, Field(ge=1, le=65_535)] = setting(9478, "Port where it answers.")
@@ -73,38 +74,39 @@ ALERTS = ("goal", "no_progress", "client_lost", "disk_low", "divergence", "given
 
 
 class AlertSettings(Section, effect=Effect.SAVED):
-    """What you are told wherever you are, by a webhook."""
+    """Alerts that are sent to a webhook."""
 
     webhook: str = setting(
         "",
-        "Address that alerts are sent to, a secret; empty sends none.",
+        "Address that alerts are sent to (a secret); empty: none are sent.",
         secret=True,
         pattern=r"^(https?://\S+)?$",
     )
     format: Literal["generic", "ntfy", "discord", "slack"] = setting(
-        "generic", "Whose webhook it is; `generic` gets the event as JSON."
+        "generic", "Kind of webhook; `generic` gets the event as JSON."
     )
     on: list[Literal["goal", "no_progress", "client_lost", "disk_low", "divergence", "given_up"]] = setting(
         list(ALERTS),
-        "What is sent: a goal was reached, a run makes no progress, a client is lost, the disk is low, the "
-        "training has diverged, a service or the run was given up.",
+        "Which alerts are sent: a goal was reached, a run makes no progress, a client is lost, the disk is "
+        "low, the training has diverged, a service or the run was given up.",
     )
     per_hour: Annotated[int, Field(ge=1, le=1000)] = setting(
         20,
-        "Most alerts in an hour; the next one says how many were left out. The same comes once in 10 min.",
+        "Most alerts in an hour; the next one says how many were left out. The same alert is sent once in "
+        "10 min.",
     )
     no_progress_minutes: Annotated[float, Field(ge=0, le=100_000)] = setting(
         30.0,
-        "Minutes without a step or an update after which a run makes no progress; 0: never.",
+        "Minutes without a step or an update after which a run counts as making no progress; 0: never.",
         unit="min",
     )
 
 
 class LoggingSettings(Section, effect=Effect.RESUME, to_clients=True):
-    """What the logs hold."""
+    """What is written into the logs."""
 
     level: Literal["debug", "info", "warning", "error"] = setting(
-        "info", "Least important kind of message that is written."
+        "info", "Lowest level of messages that are written."
     )
 
 
@@ -112,7 +114,10 @@ class ClientsSettings(Section):
     """The clients this server starts itself."""
 
     local: Annotated[int, Field(ge=0, le=1024)] = setting(
-        2, "Clients that the server starts on its own machine.", effect=Effect.RESUME, unit="clients"
+        2,
+        "Number of clients that the server starts on its own machine.",
+        effect=Effect.RESUME,
+        unit="clients",
     )
     min_versions: dict[str, str] = setting(
         {},
@@ -137,17 +142,17 @@ class ClientSettings(Section, to_clients=True):
     """How a client samples."""
 
     segment_length: Annotated[int, Field(ge=1, le=65_536)] = setting(
-        256, "Longest piece of an episode that is sent as one segment.", unit="steps"
+        256, "Most steps of an episode that are sent as one segment.", unit="steps"
     )
     segment_seconds: Annotated[float, Field(gt=0, le=60)] = setting(
         0.1, "Longest time an asynchronous algorithm's samples are held back to be sent together.", unit="s"
     )
     when_full: Literal["wait", "drop_oldest"] | None = setting(
         None,
-        "What to do while the server takes no more samples: `wait` between two steps, or play on and drop "
-        "the oldest ones. Empty drops in games in real time (`client.step_seconds`), which can't wait, and "
-        "waits otherwise. Rounds of PPO always wait; so does everybody while the run is paused, but games in "
-        "real time. What has become too old for the server while it was away is dropped in any case.",
+        "What to do while the server accepts no more samples: `wait` between two steps, or keep playing "
+        "and drop the oldest ones. Empty drops in real-time games (`client.step_seconds`), which can't "
+        "wait, and waits otherwise. Rounds of PPO always wait; while the run is paused, all wait except "
+        "real-time games. Samples that became too old while the server was away are always dropped.",
     )
     buffer_bytes: Annotated[int, Field(ge=2**16)] = setting(
         64 * 2**20, "Memory for samples that wait to be sent while the server is away or slow.", unit="bytes"
@@ -155,43 +160,44 @@ class ClientSettings(Section, to_clients=True):
     workers: Annotated[int, Field(ge=0, le=256)] = setting(
         0,
         "Processes that a client spreads its environments over: they step at the same time, and one that "
-        "hangs is mended without ending the client. 0 steps them in its own process, best for quick ones.",
+        "hangs is restarted without ending the client. 0 steps them in its own process, which is best for "
+        "fast ones.",
         unit="processes",
     )
     step_seconds: Annotated[float, Field(ge=0, le=60)] = setting(
         0.0,
-        "Games in real time: a step begins so long after the one before, by a fixed clock; steps that come "
-        "late are counted. 0 steps as fast as it goes.",
+        "For real-time games: time between the starts of two steps, by a fixed clock; late steps are "
+        "counted. 0 steps as fast as possible.",
         unit="s",
     )
     step_delay: Annotated[float, Field(ge=0, le=60)] = setting(0.0, "Pause before each step.", unit="s")
     restart_hook: str = setting(
         "",
-        "`module:function`, installed on the clients' computers: called without arguments before an "
-        "environment that failed is made anew, for instance to start the game. It is marked with "
-        "`@soulsgui.sampling.restart_hook`, and may take `client.hang_seconds`.",
+        "`module:function`, installed on the clients' computers: called without arguments before a failed "
+        "environment is created again, for instance to start the game. It has to be marked with "
+        "`@soulsgui.sampling.restart_hook`, and may take as long as `client.hang_seconds`.",
         pattern=r"^([A-Za-z_][\w.]*:[A-Za-z_]\w*)?$",
     )
     hang_seconds: Annotated[float, Field(gt=0, le=86_400)] = setting(
         120.0,
-        "An environment that takes longer to be made, to reset or to step hangs: its client is ended and "
-        "started again; in the check before a run it is refused.",
+        "An environment that takes longer to be created, to reset or to step counts as hanging: its client "
+        "is restarted; in the check before a run the environment is refused.",
         unit="s",
     )
     min_steps_per_s: Annotated[float, Field(ge=0)] = setting(
         0.0,
-        "A client that samples more slowly than this for half a minute (or for `client.hang_seconds`, where "
-        "that is less) makes its environment anew; 0 switches it off.",
+        "A client that samples more slowly than this for half a minute (or for `client.hang_seconds`, if "
+        "that is less) creates its environment again; 0 switches this off.",
         unit="steps/s",
     )
     shown: bool = setting(
         False,
-        "Let who watches this server look at the games of its own clients, in small pictures. What invited "
-        "computers show is up to their owners.",
+        "Allow whoever watches this server to see the games of its local clients, in small pictures. What "
+        "invited computers show is up to their owners.",
     )
     max_memory: Annotated[int | None, Field(ge=2**26)] = setting(
         None,
-        "A client that uses more memory than this, with everything its environment started, is ended and "
-        "started again; empty means half of its machine's.",
+        "A client that uses more memory than this, including everything its environment started, is "
+        "restarted; empty means half of its machine's memory.",
         unit="bytes",
     )

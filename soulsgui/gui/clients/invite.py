@@ -59,7 +59,7 @@ def wrong_name(name: str) -> str:
     if not name:
         return "Give the computer a name."
     if is_own_name(name):
-        return f"{name} is a name of this server's own processes."
+        return f"{name} is a name that this server uses for its own processes."
     if not is_client_name(name):
         return "A name has letters, digits, “.”, “_” and “-”, at most 64, and begins with a letter or digit."
     return ""

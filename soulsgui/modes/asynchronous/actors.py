@@ -146,7 +146,7 @@ class ActorManager:
             UsageError: They run already; or an agent of one's own can't be sent to another process.
         """
         if self._opened is not None:
-            raise UsageError("These actors were started before: build others.")
+            raise UsageError("These actors were started before: create new ones.")
         for name, config in self.agent_configs.items():
             if callable(config):
                 check_sendable(name, config)
@@ -176,7 +176,7 @@ class ActorManager:
             UsageError: They were never started, or could not be.
         """
         if self._opened is None or not self._counted:
-            raise UsageError("The actors do not run: call run first; where it failed, build others.")
+            raise UsageError("The actors do not run: call run first; if it failed, create new ones.")
         self.processes.stop(*self.agent_configs)
         duration = time.monotonic() - self._began
         self._opened.close()

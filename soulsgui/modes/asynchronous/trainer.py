@@ -230,7 +230,7 @@ class AsyncTrainer:
         actors, make = self._actors, self._make_own
         if not actors.running:
             raise UsageError(
-                "The actors do not run.", "Call their run first, and build others for each training."
+                "The actors do not run.", "Call their run first, and create new ones for each training."
             )
         try:
             _check_writable(self._config.model_dir)
@@ -473,7 +473,7 @@ def _own_rates(configs: Mapping[str, AgentConfig], trainer: Settings) -> dict[st
             )
         if not isinstance(rate := own[_RATE], float):
             raise UsageError(
-                f"{name} has a schedule as {_RATE}: of its own an actor has one number.",
+                f"{name} has a schedule as {_RATE}: an actor can only have one number of its own.",
                 "Give the schedule to agent_config, for all actors, or choose a number.",
             )
         rates[name] = rate

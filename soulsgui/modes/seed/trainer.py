@@ -166,7 +166,7 @@ class Trainer:
         base = given.settings if given is not None else agent
         if not isinstance(base, Settings | Mapping | SimpleNamespace):
             raise UsageError(
-                f"{type(agent).__name__} is no agent of the DQN family.",
+                f"{type(agent).__name__} is not an agent of the DQN family.",
                 "Give a DQNAgent, or its settings such as {'dqn': {'agent': 'rainbow'}}.",
             )
         base = dqn_unless_named(base)

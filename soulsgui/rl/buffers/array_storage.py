@@ -27,7 +27,10 @@ _SPARE_BYTES = 256 * 2**20
 _ALIGN = 4096
 """Each column begins at a multiple of this: no block of the disk, and no page, belongs to two of them."""
 
-_REMEDY = "Make room there, set a smaller buffer_size, or a larger learner.memory_limit if there is memory."
+_REMEDY = (
+    "Free some space there, or set a smaller buffer_size, or a larger learner.memory_limit if there is "
+    "enough memory."
+)
 
 
 def _free_bytes(folder: Path) -> int:
@@ -183,7 +186,7 @@ class FileStorage(ArrayStorage):
             mapped.flush()
             self._seal.write_text(json.dumps(left))
         except OSError as error:
-            words = "%s can't be left behind: %s. Make room there; the replay memory is filled anew."
+            words = "%s can't be left behind: %s. Make room there; the replay memory is filled again."
             logger.warning(words, self._file, error)
             self._remove()
 

@@ -181,7 +181,7 @@ def _own_torso(
             "here: on the server and on every client.",
         ) from error
     if not (isinstance(kind, type) and issubclass(kind, nn.Module)):
-        raise UsageError(f"{path} is no class of torch.nn.Module.")
+        raise UsageError(f"{path} is not a subclass of torch.nn.Module.")
     seed = int(torch.randint(2**31, (1,), generator=generator))
     try:
         with torch.random.fork_rng(devices=[]):
@@ -214,7 +214,7 @@ def _features(torso: nn.Module, name: str, observation: ObservationSpec) -> int:
     if not isinstance(features, int) or found != (2, features):
         raise UsageError(
             f"{name} has `features` {features!r}, and gives {found} for 2 observations.",
-            "It should give [B, features], and tell their number in an attribute `features`.",
+            "It should return [B, features], and have their number in an attribute `features`.",
         )
     return features
 
@@ -233,9 +233,10 @@ def _try_out(torso: nn.Module, name: str, observation: ObservationSpec) -> None:
             )
         if not torch.isfinite(tensor).all():
             raise UsageError(
-                f"{name} has numbers in {place} that are not finite: nobody could tell them from a training "
+                f"{name} has numbers in {place} that are not finite: they look the same as in a training "
                 "that has diverged.",
-                "Register such a buffer with persistent=False: it is then made by everybody, and never sent.",
+                "Register such a buffer with persistent=False: it is then created on each computer, and "
+                "never sent.",
             )
     shown = _two_observations(name, observation)
     untouched = shown.clone()
@@ -258,10 +259,10 @@ def _try_out(torso: nn.Module, name: str, observation: ObservationSpec) -> None:
         )
     if not torch.equal(shown, untouched):
         raise UsageError(
-            f"{name} changes the observations that it is given.", "Let `forward` work on a copy of them."
+            f"{name} changes the observations that it is given.", "Work on a copy of them in `forward`."
         )
     if not torch.allclose(found.detach(), again):
         raise UsageError(
-            f"{name} gives other numbers for the same observations: nobody could tell it from another.",
-            "Leave noise out while `training` is False.",
+            f"{name} gives different results for the same observations, so that it can't be checked.",
+            "Don't add noise while `training` is False.",
         )

@@ -113,8 +113,8 @@ def recurrent_torso(
     """
     if network.recurrent == "none":
         raise UsageError(
-            "This agent remembers, and network.recurrent names no cell for it.",
-            "Set it to lstm or gru; with algorithm: dqn beside dqn.agent: r2d2 it comes by itself.",
+            "This agent needs a memory, and network.recurrent is none.",
+            "Set it to lstm or gru; with algorithm: dqn and dqn.agent: r2d2 it is set by default.",
         )
     rest = network.recurrent_size, network.recurrent, generator
     sizes, activation = network.hidden_sizes, network.activation

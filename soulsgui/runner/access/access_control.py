@@ -222,7 +222,7 @@ class AccessControl:
             self._anew |= {client}
             self._out.discard(client)
             await self._changed()
-        self._events.add("info", f"{client} was invited{' anew' if reissue else ''}.", service=REDIS)
+        self._events.add("info", f"{client} was invited{' again' if reissue else ''}.", service=REDIS)
         return Invitation(
             server_id=server_id,
             server_name=socket.gethostname(),

@@ -45,7 +45,7 @@ def read_certificate(server_dir: Path) -> Certificate:
     except (OSError, ValueError) as error:
         raise ServiceError(
             f"The server's certificate in {path.parent} can't be used: {error}.",
-            "Remove that folder to have a new one made; invitations must be issued again then.",
+            "Remove that folder to get a new one; invitations must be issued again then.",
         ) from error
     if not private:
         raise ServiceError(f"The key {key} of the server can be read by others.", f"chmod 600 '{key}'")

@@ -23,7 +23,7 @@ _SECRET_BYTES = 32
 def _client(name: str) -> str:
     # It becomes a part of the server's configuration: another word there would stop every start.
     if not is_client_name(name):
-        raise ValueError("no name of a client")
+        raise ValueError("not a client name")
     return name
 
 
@@ -51,7 +51,7 @@ class _InvitationsFile(Message):
     @classmethod
     def _each_once(cls, clients: list[Invited]) -> list[Invited]:
         if len({one.client for one in clients}) < len(clients):
-            raise ValueError("a client stands there twice")
+            raise ValueError("a client is listed twice")
         return clients
 
 
@@ -70,13 +70,13 @@ class Invitations:
         """Invite a client; return its secret, which nobody can tell again."""
         known = self.clients.get(check_client_name(client))
         if is_own_name(client):
-            message = f"{client} is a name of this server's own processes."
+            message = f"{client} is a name that this server uses for its own processes."
             raise Refused(ErrorCode.BAD_REQUEST, message, "For instance: gamer-01")
         if known is not None and known.may_come and not reissue:
             raise Refused(
                 ErrorCode.NOT_NOW,
-                f"{client} is invited already; its secret was shown once and is kept nowhere.",
-                f"Give it another one, which ends the older: soulsgui invite {client} --reissue",
+                f"{client} is already invited; its secret was shown once and is not stored.",
+                f"Give it a new one, which ends the old one: soulsgui invite {client} --reissue",
             )
         if known is None and reissue:
             raise _never_invited(client)

@@ -94,7 +94,7 @@ class _Known:
 _FOLDED_AFTER_S = 30.0
 """Time for trainer and telemetry to take in what simulated clients sent before they left."""
 _PLAYS = (ClientState.ONLINE, ClientState.WAITING)
-_SENDS_SILENTLY = "It sends, but gives no sign of life."
+_SENDS_SILENTLY = "It sends samples, but no heartbeats."
 _UNSEEN = SeenClient(None, None, None, None)
 
 

@@ -217,7 +217,7 @@ def told_lines(connection: redis.Redis, keys: Keys, client: str, n: int) -> list
         connection.delete(key)
         raise Refused(
             ErrorCode.FAILED,
-            f"What {client} has left on the server is no log: it was taken away.",
+            f"What {client} has stored as its log on the server is not a log: it was removed.",
             f"If that happens again, cut it off: soulsgui revoke {client}",
         )
     lines: list[control.LogLine] = []
@@ -249,7 +249,8 @@ def _check_look(runner: "Runner", params: control.ClientParams) -> None:
         own = "Set client.shown, and resume the run." if _is_own(runner, params.client) else ""
         raise Refused(
             ErrorCode.NOT_NOW,
-            f"{params.client} does not show its game: it may not, it can't, or it plays none now.",
+            f"{params.client} does not show its game: it is not allowed to, it can't, or it is not playing "
+            "now.",
             own or "Its owner allows it by the rules in the window there: Shows its game.",
         )
 
@@ -259,7 +260,7 @@ def _check_wish(runner: "Runner", params: control.ClientParams) -> None:
     if runner.roster.is_revoked(params.client):
         raise Refused(
             ErrorCode.NOT_NOW,
-            f"{params.client} is revoked: there is nobody to ask.",
+            f"{params.client} is revoked, so it can't be asked.",
             f"To let it in again: soulsgui invite {params.client}",
         )
 
@@ -267,9 +268,12 @@ def _check_wish(runner: "Runner", params: control.ClientParams) -> None:
 def _check_pause(runner: "Runner", params: control.ClientParams) -> None:
     why = remedy = ""
     if isinstance(params, control.ClientPauseParams) and params.after_episode:
-        why, remedy = "is at once: after_episode", "To let it finish its episodes and stop: clients.drain"
+        why, remedy = (
+            "takes effect at once: after_episode",
+            "To let it finish its episodes and stop: clients.drain",
+        )
     elif isinstance(params, control.ClientPauseParams) and params.for_s is not None:
-        why, remedy = "has no end of its own: for_s", "To let it go on: clients.resume"
+        why, remedy = "has no time limit: for_s", "To let it continue: clients.resume"
     if why:
         message = f"A server's pause {why} is for the owner of a client."
         raise Refused(ErrorCode.BAD_REQUEST, message, remedy)

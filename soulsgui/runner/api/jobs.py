@@ -55,7 +55,7 @@ class Files:
             with path.open("wb") as file:
                 async for chunk in chunks:
                     if free_disk_bytes(path) < kept_free_bytes(path) + len(chunk):
-                        what = "The disk of the server has no room for that file."
+                        what = "There is not enough space on the server's disk for that file."
                         raise Refused(ErrorCode.FAILED, what, "Free some space there, then try again.")
                     await asyncio.to_thread(file.write, chunk)
         except BaseException:
@@ -67,7 +67,7 @@ class Files:
         """Return where a file is; one that is not there (any more) is `Refused`."""
         path = self._paths.get(file_id)
         if path is None or not path.is_file():
-            raise Refused(ErrorCode.NOT_FOUND, "There is no such file (any more).", "Have it made again.")
+            raise Refused(ErrorCode.NOT_FOUND, "There is no such file (any more).", "Create it again.")
         return path
 
     def add(self, file_id: str) -> control.StoredFile:

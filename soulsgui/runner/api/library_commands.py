@@ -99,13 +99,14 @@ async def _trash_run(runner: "Runner", params: control.WholeRunParams) -> contro
                 ErrorCode.NOT_NOW, f"Run {run.run_id} is active.", "Stop it first: soulsgui run stop"
             )
         runner.bin.throw_run(run)  # in no thread: nobody goes on with it meanwhile
-    await runner.run_manager.forget(run)
+    await runner.run_manager.library_changed()
     return told
 
 
 async def _restore_run(runner: "Runner", params: control.RunParams) -> control.RunSummary:
     async with runner.bin.changing:
         run = await asyncio.to_thread(runner.bin.restore_run, params.run)
+    await runner.run_manager.library_changed()
     return await _told(runner, run)
 
 
@@ -161,8 +162,8 @@ def _refuse_misfit(session: "RunSession", path: Path) -> None:
     if any(getattr(other, name) != value for name, value in own.items()):
         raise Refused(
             ErrorCode.BAD_REQUEST,
-            f"{path} was saved for another environment, algorithm, agent or network than this run has.",
-            "Begin another run from it: soulsgui run start --from RUN/CHECKPOINT",
+            f"{path} was saved for a different environment, algorithm, agent or network.",
+            "Start another run from it: soulsgui run start --from RUN/CHECKPOINT",
         )
 
 

@@ -158,7 +158,7 @@ def check_trainer(runner: "Runner", _params: control.Params, hence: str = "") ->
     runner.run_manager.not_ending()
     check_redis(runner)
     if not runner.supervisor.running(TRAINER):
-        raise Refused(ErrorCode.NOT_NOW, f"The trainer is not up{hence}.", "Try again when it is.")
+        raise Refused(ErrorCode.NOT_NOW, f"The trainer is not running{hence}.", "Try again when it is.")
 
 
 def _check_start(runner: "Runner", params: control.RunStartParams) -> None:
@@ -204,7 +204,7 @@ def _check_stop_service(runner: "Runner", params: control.ServiceParams) -> None
     if params.name == REDIS and runner.run_manager.run is not None:
         raise Refused(
             ErrorCode.NOT_NOW,
-            "Nothing works without Redis.",
+            "Everything needs Redis.",
             "Stop the run first: soulsgui run stop",
         )
 

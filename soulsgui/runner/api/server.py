@@ -156,7 +156,7 @@ class ControlServer:
         except ValidationError as error:
             return _failed(bad_parameters(error, name))
         except (ValueError, RecursionError) as error:
-            message = f"{name}: the parameters are no JSON object: {error}"
+            message = f"{name}: the parameters are not a JSON object: {error}"
             return _failed(control.ApiError(code=ErrorCode.BAD_REQUEST, message=message))
         unlogged = command.reads or command.repeated
         entry, refused = (None, "") if unlogged else await self._begin_entry(request, name, params)

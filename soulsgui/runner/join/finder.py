@@ -74,7 +74,7 @@ def try_address(address: Address) -> TryResult:
     except AWAY as error:
         return TryResult(Reply.SILENT, _why(error))
     except UnicodeError:
-        return TryResult(Reply.SILENT, "no name of a computer")
+        return TryResult(Reply.SILENT, "not a computer name")
     except redis.ResponseError as error:
         # A full disk keeps nobody out.
         return TryResult(Reply.LET_IN) if disk_full(error) else TryResult(Reply.SHUT_OUT)
@@ -96,7 +96,7 @@ def _why(error: BaseException) -> str:
         if isinstance(cause, OSError) and cause.strerror:
             return cause.strerror.lower()
         cause = cause.__cause__ or cause.__context__
-    return "it hung up"
+    return "it closed the connection"
 
 
 class Finder:

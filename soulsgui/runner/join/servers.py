@@ -181,8 +181,8 @@ def examined_place(invitation: Invitation, host: str, port: int) -> AddressChang
     why = f"No answer from {where} ({answer.why})."
     if answer.reply is Reply.SHUT_OUT:
         why = (
-            f"A server answers at {where}, but does not know this computer: it is another one than {name}, "
-            "or the invitation was taken back."
+            f"A server answers at {where}, but does not know this computer: it is a different server than "
+            f"{name}, or the invitation was revoked."
         )
     return AddressChange(taken=False, why=why)
 

@@ -21,8 +21,8 @@ class RunNotAgreedError(NotAgreedError):
     def __init__(self, what: str, asks: Execution) -> None:
         told = TOO_LONG if asks.too_long else asks.sentence
         super().__init__(
-            f"{what} wants to run on this computer what was never begun here: {told}",
-            "Nothing of it was run. If you know where it comes from, agree to it: --trust",
+            f"{what} comes from another computer and wants to run this here: {told}",
+            "Nothing of it was run. If you trust where it comes from, agree with --trust",
         )
         self.asks = None if asks.too_long else asks
 

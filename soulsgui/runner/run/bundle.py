@@ -124,12 +124,12 @@ def export_run(run: RunFolder, target: Path, tell: Tell) -> str:
     with zipfile.ZipFile(target) as archive:
         if (torn := archive.testzip()) is not None:
             raise SoulsGuiError(f"{torn} in it can't be read again.", "Try again, and check the disk.")
-    return f"{len(files)} files, {size_words(target.stat().st_size)}, read again whole"
+    return f"{len(files)} files, {size_words(target.stat().st_size)}, read again without errors"
 
 
 def _check_room(target: Path, size_bytes: int) -> None:
     if free_disk_bytes(target) < kept_free_bytes(target) + size_bytes:
-        what = "The disk of the server has no room for that file."
+        what = "There is not enough space on the server's disk for that file."
         raise SoulsGuiError(what, "Free some space there, then try again.")
 
 
@@ -238,7 +238,7 @@ def _read_contents(archive: zipfile.ZipFile, file_bytes: int, runs: Path) -> _Co
     if archive.getinfo(_LIST).file_size > _LONGEST_LIST_BYTES:
         raise _refusal("its list is too long.")
     if any(one.flag_bits & _ENCRYPTED or one.compress_type not in _KINDS for one in archive.infolist()):
-        raise _refusal("it was not packed by this program.")
+        raise _refusal("it was not exported by this program.")
     with archive.open(_LIST) as packed:  # `read` would unpack all there is, whatever its size is said to be
         contents = _Contents.model_validate_json(packed.read(_LONGEST_LIST_BYTES))
     if contents.format > _FORMAT:
@@ -248,14 +248,16 @@ def _read_contents(archive: zipfile.ZipFile, file_bytes: int, runs: Path) -> _Co
         )
     names = [entry.removeprefix(_RUN) for entry in contents.files if entry.startswith(_RUN)]
     if wrong := [one for one in names if not _TAKEN.fullmatch(one)]:
-        raise _refusal(f"{printable(wrong[0], 100)!r} is no file of a run.")
+        raise _refusal(f"{printable(wrong[0], 100)!r} is not a file of a run.")
     if not {_ANY.config.name, _ANY.run.name} <= set(names):
         raise _refusal("it holds no run.")
     size = sum(file.size for file in contents.files.values())
     if any(file.size < 0 for file in contents.files.values()) or size > _GREATEST_RATIO * file_bytes:
-        raise _refusal("it would unpack to far more than a run does.")
+        raise _refusal("it would unpack to far more than a run needs.")
     if size > free_disk_bytes(runs) - kept_free_bytes(runs):
-        raise UsageError("The disk of the data folder has no room for that run.", "Free some space there.")
+        raise UsageError(
+            "There is not enough space on the disk of the data folder for that run.", "Free some space there."
+        )
     return contents
 
 

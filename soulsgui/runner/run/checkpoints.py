@@ -86,7 +86,7 @@ class Checkpoints:
         whole = [info for info in found if info.valid]
         if not whole:
             why = (
-                f"none of its checkpoints is whole: {found[0].error}" if found else "it has no checkpoint yet"
+                f"none of its checkpoints is valid: {found[0].error}" if found else "it has no checkpoint yet"
             )
             raise CheckpointError(f"Run {run.run_id} can't be used: {why}.", "See: soulsgui runs list")
         return max(whole, key=lambda info: (info.attempt, info.updates, info.created))
@@ -108,9 +108,9 @@ class Checkpoints:
         damaged = [info for info in found if not info.valid]
         if damaged and not any(info.resumable for info in found):
             raise CheckpointError(
-                f"No checkpoint of {run.run_id} can be gone on from: {damaged[0].id} is damaged "
+                f"No checkpoint of {run.run_id} can be resumed: {damaged[0].id} is damaged "
                 f"({damaged[0].error}).",
-                "Put a whole one back, or move the damaged ones away to begin again.",
+                "Restore a valid one, or move the damaged ones away to start again.",
             )
 
     def edit(self, run: RunFolder, checkpoint: str, note: str | None, pin: bool | None) -> CheckpointInfo:
@@ -236,7 +236,9 @@ def _places(run: RunFolder) -> list[tuple[Path, ListedKind]]:
 def _why_not_resumed(info: CheckpointInfo) -> str:
     if info.resumable:
         return ""
-    return f"Training can't continue from {info.id}: {(info.error or 'it holds weights alone').rstrip('.')}."
+    return (
+        f"Training can't continue from {info.id}: {(info.error or 'it contains only weights').rstrip('.')}."
+    )
 
 
 def _identity(place: Path) -> int | None:

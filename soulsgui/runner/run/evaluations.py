@@ -92,9 +92,9 @@ async def _ask_clients(
     if params.model_id is not None or params.video or params.frames or params.stochastic or params.overrides:
         raise Refused(
             ErrorCode.NOT_NOW,
-            "The server can't make the environment: clients play the newest weights alone, by the settings "
-            "of the run, greedily and unseen.",
-            "Ask for nothing else, or play a checkpoint where the environment is installed.",
+            "The server can't make the environment: clients can only play the newest weights, with the "
+            "settings of the run, greedily and without pictures.",
+            "Leave out all other options, or evaluate on a computer where the environment is installed.",
         )
     asked = NodeCommand(command="evaluate", args={"episodes": params.episodes})
     attempt = int((await runner.bus.ask(TRAINER, asked, ANSWER_LIMIT_S)).result["attempt"])
@@ -103,8 +103,8 @@ async def _ask_clients(
         if runner.run_manager.run != run:
             raise Refused(ErrorCode.FAILED, f"{run.run_id} ended before clients had played.")
         if runner.run_manager.record.attempt > attempt:  # its trainer of now knows nothing of it
-            what = f"The trainer of {run.run_id} was started again before clients had played."
-            raise Refused(ErrorCode.FAILED, what, "Ask once more.")
+            what = f"The trainer of {run.run_id} was restarted before clients had played."
+            raise Refused(ErrorCode.FAILED, what, "Try again.")
         await asyncio.sleep(_LOOK_EVERY_S)
     order, settings = found.order, runner.library.settings(run)
     return control.Evaluated(
@@ -118,7 +118,7 @@ async def _ask_clients(
         env_id=settings.env.id,
         seed=params.seed,
         greedy=True,
-        notes=["It was played by clients, from beginnings of their own."],
+        notes=["It was played by clients, from start states of their own."],
         returns=list(found.returns),
         lengths=list(found.lengths),
         seconds=found.seconds,

@@ -66,7 +66,7 @@ def compare(chosen: list[Experiment]) -> Comparison:
         raise UsageError(f"Returns of different environments can't be compared: {played}.")
     empty = next((one.id for one in chosen if not one.scored), None)
     if empty is not None:
-        raise UsageError(f"No run of {empty} is over and has a score yet.", "Wait until one has ended.")
+        raise UsageError(f"No run of {empty} has ended with a score yet.", "Wait until one has ended.")
     pairs = permutations(chosen, 2)
     return Comparison(experiments=chosen, improvements=[_improvement(*pair) for pair in pairs])
 

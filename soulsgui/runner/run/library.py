@@ -139,12 +139,14 @@ class Library:
         if len(alike) == 1:
             return alike[0]
         several = ", ".join(run.run_id for run in alike[:_NAMED])
-        reason = f"{run_id!r} fits several runs: {several}." if alike else f"There is no run {run_id!r}."
+        reason = f"{run_id!r} matches several runs: {several}." if alike else f"There is no run {run_id!r}."
         if run_id == LATEST:
             reason = "There is no run yet."
         remedy = f"See which there are: {listed}"
         if "/" in run_id:
-            remedy += ". To go on from one of its checkpoints: soulsgui run resume RUN --checkpoint KIND/NAME"
+            remedy += (
+                ". To continue from one of its checkpoints: soulsgui run resume RUN --checkpoint KIND/NAME"
+            )
         raise Refused(ErrorCode.NOT_FOUND, reason, remedy)
 
     def record(self, run: RunFolder) -> RunRecord:
@@ -286,8 +288,8 @@ def refuse_links(run: RunFolder) -> None:
             mode = path.lstat().st_mode
             if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
                 raise UsageError(
-                    f"{path} is a link, or no file at all: a run has nothing but its folder.",
-                    "Put the file itself in its place, or take it away.",
+                    f"{path} is a link, or not a file: a run only has files in its own folder.",
+                    "Replace it with the file itself, or remove it.",
                 )
 
 
@@ -303,7 +305,7 @@ def named(known: Sequence[str], wanted: str, what: str) -> str:
     alike = next((some for fit in fits if (some := [one for one in known if wanted and fit(one)])), [])
     if len(alike) == 1:
         return alike[0]
-    reason = f"{wanted!r} fits several {what}s." if alike else f"There is no {what} {wanted!r}."
+    reason = f"{wanted!r} matches several {what}s." if alike else f"There is no {what} {wanted!r}."
     raise Refused(ErrorCode.NOT_FOUND, reason, f"There are: {', '.join(known[:_NAMED]) or 'none yet'}")
 
 

@@ -156,7 +156,7 @@ class RunManager:
             remember_active(self._context.folders, left)
         except Exception:
             # Only that runner would read it.
-            logger.exception("which run goes on can't be written down")
+            logger.exception("the active run can't be recorded")
 
     async def start(self, params: RunStartParams) -> RunPlace:
         """Begin a new run and return once it is ready to train, or waits in the queue.
@@ -235,7 +235,9 @@ class RunManager:
     async def _make_room(self, if_active: str, going: RunSession | None) -> None:
         """End the run that goes on, if it is the one that went on when somebody asked for another."""
         if self.session not in (None, going):
-            raise Refused(ErrorCode.NOT_NOW, "Another run was begun at the same moment.", "Try again later.")
+            raise Refused(
+                ErrorCode.NOT_NOW, "Another run was started at the same moment.", "Try again later."
+            )
         self.check_room(if_active)
         if self.session is not None:
             await self.stop()
@@ -254,7 +256,7 @@ class RunManager:
         except ServiceError as error:
             raise Refused(ErrorCode.FAILED, error.message, error.remedy) from error
         if session.ending == "stopped":
-            raise Refused(ErrorCode.NOT_NOW, "The run was stopped before it had begun.")
+            raise Refused(ErrorCode.NOT_NOW, "The run was stopped before it had started.")
         if not ready and not session.ending:
             late = "yet: a service was stopped or restarted meanwhile"
             raise _not_ready(session, late if ready is None else f"after {READY_LIMIT_S:.0f} s")
@@ -265,7 +267,7 @@ class RunManager:
             return
         await asyncio.wait({opening})
         if opening.cancelled():
-            raise Refused(ErrorCode.NOT_NOW, "The run was stopped before it had begun.")
+            raise Refused(ErrorCode.NOT_NOW, "The run was stopped before it had started.")
         opening.result()
 
     async def _start(self, session: RunSession) -> None:
@@ -284,7 +286,7 @@ class RunManager:
             self._last = await asyncio.to_thread(self._context.library.last_record)
             if not cancelled:
                 # Whoever asked for it may have been answered long ago.
-                session.tell("error", f"Run {title} could not be begun", str(error))
+                session.tell("error", f"Run {title} could not be started", str(error))
             raise
         session.tell("info", f"Run {title} was started")
 
@@ -316,7 +318,7 @@ class RunManager:
             session.tell(
                 "warning",
                 f"Run {session.record.title} was taken over",
-                f"The runner had ended without stopping it; {', '.join(adopted)} had gone on.",
+                f"The runner had ended without stopping it; {', '.join(adopted)} had continued.",
             )
             if left.ending:
                 self._spawn_end(session)
@@ -329,8 +331,8 @@ class RunManager:
             session.tell(
                 "error",
                 f"Run {session.record.title} was interrupted",
-                "The runner and every service of the run ended without being asked to.",
-                f"Go on with it: soulsgui run resume {run.run_id}",
+                "The runner and every service of the run ended unexpectedly.",
+                f"Resume it: soulsgui run resume {run.run_id}",
             )
         return bool(adopted)
 
@@ -372,11 +374,11 @@ class RunManager:
             # One that was begun is told of, and taken out, where it ends; it may only be slow.
             if not self.closing and entry.number in (one.number for one in self.queued()):
                 self.queue.remove(str(entry.number))
-                what = f"Run {entry.number} of the queue ({entry.name or entry.env_id}) can't begin"
+                what = f"Run {entry.number} of the queue ({entry.name or entry.env_id}) can't start"
                 self._context.events.add("error", what, error.message, error.remedy, run_id=entry.run_id)
         except Exception:  # such as a disk that is full: nothing of the queue is lost by it
             self._queue_due = time.monotonic() + _QUEUE_AGAIN_S
-            logger.exception("run %d of the queue can't begin; it is tried again in a while", entry.number)
+            logger.exception("run %d of the queue can't start; trying again in a while", entry.number)
 
     def _write_what_is_owed(self, now: float) -> None:
         if self._owed is None or now - self._owed_at < _WRITE_AGAIN_S:
@@ -395,10 +397,11 @@ class RunManager:
         elif self._last.id == run.run_id:
             self._last = self._last.model_copy(update=changes)
 
-    async def forget(self, run: RunFolder) -> None:
-        """Tell nothing more of a run that is not in the library any more."""
-        if self._last.id == run.run_id:
-            self._last = await asyncio.to_thread(self._context.library.last_record)
+    async def library_changed(self) -> None:
+        """Tell of the latest run, which may have been thrown away, or put back."""
+        last = await asyncio.to_thread(self._context.library.last_record)
+        if last.id != self._last.id:  # else what is on the disk may be older
+            self._last = last
 
     async def set_clients(self, count: int) -> None:
         """Start or stop clients of our own until there are so many."""
@@ -428,7 +431,7 @@ class RunManager:
             session = self.not_ending()
             last = undoable(read_changes(session.run.changes))
             if last is None:
-                raise Refused(ErrorCode.NOT_NOW, "Nothing was changed in this run that could be undone.")
+                raise Refused(ErrorCode.NOT_NOW, "There is no change in this run to undo.")
             return await session.apply(last.before, undoes=True)
 
     def not_ending(self) -> RunSession:
@@ -458,8 +461,8 @@ class RunManager:
             raise Refused(
                 ErrorCode.FAILED,
                 f"Run {session.run.run_id} has ended, but was not saved: {session.loss}.",
-                "Fix the cause (a full disk: free some space there), then go on from its last checkpoint: "
-                f"soulsgui run resume {session.run.run_id}",
+                "Fix the cause (a full disk: free some space there), then continue from its last "
+                f"checkpoint: soulsgui run resume {session.run.run_id}",
             )
         return session.run
 
@@ -518,6 +521,6 @@ class RunManager:
 def _not_ready(session: RunSession, late: str) -> Refused:
     return Refused(
         ErrorCode.NO_ANSWER,
-        f"Run {session.run.run_id} is not ready {late}; it goes on starting.",
+        f"Run {session.run.run_id} is not ready {late}; it is still starting.",
         "Watch it: soulsgui status",
     )

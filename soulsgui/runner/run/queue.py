@@ -112,8 +112,8 @@ class RunQueue:
         last = settings.seed + params.seeds - 1
         if last > _LARGEST_SEED:
             raise UsageError(
-                f"seed: {params.seeds} seeds from {settings.seed} on end beyond {_LARGEST_SEED}.",
-                "Begin with a smaller one: --set seed=1",
+                f"seed: {params.seeds} seeds from {settings.seed} on exceed {_LARGEST_SEED}.",
+                "Start with a smaller one: --set seed=1",
             )
         several = params.seeds > 1
         experiment = self._new_experiment(params.name, wall_time) if several else ""
@@ -143,7 +143,7 @@ class RunQueue:
             raise Refused(
                 ErrorCode.NOT_NOW,
                 f"The queue holds {_MOST} runs at most.",
-                "Wait until some have ended, or take some out: soulsgui run queue remove NUMBER",
+                "Wait until some have ended, or remove some: soulsgui run queue remove NUMBER",
             )
         now = _File(last=together[-1].number, entries=together)
         if (size := len(now.to_json().encode())) > _MOST_BYTES // 2:  # the next runner could not read it
@@ -171,8 +171,8 @@ class RunQueue:
         if not gone and which != ALL:
             raise Refused(
                 ErrorCode.NOT_FOUND,
-                f"No run of an experiment {which!r} waits.",
-                "See what waits: soulsgui run queue list",
+                f"No run of an experiment {which!r} is in the queue.",
+                "See the queue: soulsgui run queue list",
             )
         self._keep(one for one in self._now.entries if one not in gone)
         return gone
@@ -182,8 +182,8 @@ class RunQueue:
         if found is None:
             raise Refused(
                 ErrorCode.NOT_FOUND,
-                f"No run {number} waits in the queue.",
-                "See what waits: soulsgui run queue list; one that goes on is ended by: soulsgui run stop",
+                f"There is no run {number} in the queue.",
+                "See the queue: soulsgui run queue list. To stop the active run: soulsgui run stop",
             )
         return found
 

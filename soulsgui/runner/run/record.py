@@ -24,8 +24,8 @@ LIVE_STATES: frozenset[str] = frozenset({"starting", "waiting", "running", "paus
 ENDED_STATES: frozenset[str] = frozenset({"finished", "stopped", "failed"})  # states of a run that is over
 
 END_WORDS: dict[str, str] = {
-    "mean_return": "has reached its return",
-    "env_steps": "has made its steps",
+    "mean_return": "has reached its goal return",
+    "env_steps": "has made all its steps",
     "stopped": "was stopped",
     "failed": "failed",
     "": "was stopped",
@@ -110,7 +110,7 @@ def run_state(view: RunView) -> tuple[RunState, str]:
     if trainer.state in ("stopped", "stopping"):
         return "waiting", "the trainer is stopped"
     if trainer.state == "backoff":
-        return "starting", f"the trainer is started again ({trainer.outcome})"
+        return "starting", f"the trainer is restarting ({trainer.outcome})"
     if node is None or node.phase == "loading":
         return "starting", loading
     if node.phase in ("waiting", "paused", "frozen"):
@@ -199,10 +199,10 @@ class RunNews:
         """Report the changes since the trainer's last state as events."""
         if self._is_new("trouble", trainer.trouble):
             remedy = "It continues by itself when they are back, or when somebody stops or forgets them."
-            self._tell_change("warning", trainer.trouble, remedy, "The run waits no longer.")
+            self._tell_change("warning", trainer.trouble, remedy, "The run is no longer waiting.")
         if self._is_new("diverged", trainer.diverged):
             remedy = "If it happens again, lower the learning rate, and check the size of the rewards."
-            passed = "The training has passed the place where it diverged"
+            passed = "The training has passed the point where it diverged"
             self._tell_change("error", trainer.diverged, remedy, passed, "divergence")
         # Why it is not saved may be told in other words each time.
         if self._is_new("unsaved", "unsaved" if trainer.unsaved else ""):
@@ -227,7 +227,7 @@ class RunNews:
         if row.confirms is not None:
             self._note_confirmation(row)
         cut = "Greedy episodes of the evaluation did not end and were cut"
-        remedy = "The environment sets no limit of steps: evaluation.max_steps is what they get."
+        remedy = "The environment sets no step limit, so evaluation.max_steps applies."
         self._warn_once(EVALUATION_CUT, cut if EVALUATION_CUT in row.values else "", remedy, EVALUATOR)
         beyond = beyond_support_words(row.values.get(BEYOND_SUPPORT, 0.0))
         self._warn_once(BEYOND_SUPPORT, beyond, BEYOND_SUPPORT_REMEDY, TRAINER)
@@ -236,7 +236,7 @@ class RunNews:
         """Report where an attempt begins; the steps that the one before came to are None where unknown."""
         if row.passed_over:
             words = f"The run continues from another checkpoint, of update {row.update:,}: {row.passed_over}"
-            self.add("error", words, "Check the disk of the data folder: what is on it changes or gets lost.")
+            self.add("error", words, "Check the disk of the data folder: files on it change or get lost.")
         if steps_before is not None:
             self.add("info", new_attempt_words(steps_before, row))
 
@@ -253,7 +253,7 @@ class RunNews:
         self._refuted += 1
         if self._refuted & (self._refuted - 1):
             return
-        again = f" ({self._refuted} times by now)" if self._refuted > 1 else ""
+        again = f" ({self._refuted} times so far)" if self._refuted > 1 else ""
         told = f"{episodes} do not confirm the goal that training reached: {came_to}{again}."
         words = f"{told} The run continues"
         self.add("info", words, service=EVALUATOR)

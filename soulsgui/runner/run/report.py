@@ -54,7 +54,7 @@ def report(
         "Episodes": f"{record.episodes:,}",
         "Attempts": record.attempt,
         "Mean return of the best model": "" if best is None else return_words(best),
-        "Begun": _moment(record.created),
+        "Started": _moment(record.created),
         "Duration": duration_words(record.seconds),
     }
     shipped = defaults_layer().values

@@ -78,7 +78,7 @@ def _dimension(key: str, asked: Any) -> Dimension:
     if info is None:
         raise ValueError("there is no such setting")
     if info.secret or info.effect.of_server:
-        raise ValueError("is of the server, and the same in all runs")
+        raise ValueError("belongs to the server, and is the same in all runs")
     if isinstance(asked, str):
         asked = _parsed(asked)
     if isinstance(asked, list):
@@ -103,7 +103,7 @@ def _parsed(text: str) -> Any:
 def _range(info: SettingInfo, asked: Mapping[str, Any]) -> Dimension:
     kinds = get_args(info.annotation) or (info.annotation,)
     if float not in kinds and int not in kinds:
-        raise ValueError("is no number: name its choices in a list")
+        raise ValueError("is not a number: list its choices")
     whole, log = float not in kinds, asked.get("log", False)
     if not isinstance(log, bool):
         raise ValueError("`log` should be true or false: {low: 0.0001, high: 0.01, log: true}")
@@ -124,7 +124,7 @@ def _number(value: Any, whole: bool) -> float:
     try:
         number = float(value)
     except (TypeError, ValueError, OverflowError) as error:
-        raise ValueError(f"{value!r:.100} is no number") from error
+        raise ValueError(f"{value!r:.100} is not a number") from error
     if not math.isfinite(number) or (whole and not number.is_integer()):
-        raise ValueError(f"{value!r} is no {'whole' if whole else 'finite'} number")
+        raise ValueError(f"{value!r} is not a {'whole' if whole else 'finite'} number")
     return int(number) if whole else number

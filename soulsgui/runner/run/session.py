@@ -166,7 +166,7 @@ class RunSession:
         except EnvironmentMissingError as error:
             if not self.settings.a_client_may_tell_the_spaces:
                 raise EnvironmentMissingError(error.message, error.remedy or _MISSING_REMEDY) from error
-            logger.warning("%s Its spaces are told by the first client that joins.", error.message)
+            logger.warning("%s The first client that joins reports its spaces.", error.message)
 
     async def adopt(self, left: ActiveRun) -> list[str]:
         """Take over services of an earlier runner and return their names; if any, start the others."""
@@ -300,8 +300,8 @@ class RunSession:
         save = NodeCommand(command="save", args={"kind": "current"})
         await self._context.bus.ask(TRAINER, save, ANSWER_LIMIT_S)
         if find_dir(self.run.root / checkpoint) is None:  # once it is chosen, it stays
-            what = f"{checkpoint} was thrown away while {self.run.run_id} was being saved."
-            raise NoCheckpointError(what, "Choose another one; the run goes on as it was.")
+            what = f"{checkpoint} was deleted while {self.run.run_id} was being saved."
+            raise NoCheckpointError(what, "Choose another one; the run continues as before.")
         self._chosen_after = self.record.attempt
         choose_checkpoint(self.run, checkpoint)
         # Nothing is saved as the best before the attempt has begun: this trainer may not hold it.
@@ -435,7 +435,8 @@ class RunSession:
         remedy = f"Look at its logs: soulsgui logs {TRAINER}" if failed else ""
         if unsaved and not failed:
             remedy = (
-                f"Fix the cause, then go on from its last checkpoint: soulsgui run resume {self.run.run_id}"
+                "Fix the cause, then continue from its last checkpoint: soulsgui run resume "
+                f"{self.run.run_id}"
             )
         self.tell(
             "error" if failed or unsaved else "warning" if self._error else "info",

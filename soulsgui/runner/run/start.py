@@ -71,14 +71,15 @@ def beginning(folders: Folders, library: Library, params: RunStartParams, base: 
         return Beginning(combine(layers_of(folders, params.preset, above)))
     if params.preset:
         raise UsageError(
-            "A run from a checkpoint has the settings of that checkpoint: it goes with no preset.",
+            "A run from a checkpoint has the settings of that checkpoint: it can't be combined with a "
+            "preset.",
             "Leave one of them out.",
         )
     path = find_checkpoint(library, params.from_checkpoint)
     manifest = read_manifest(path)
     if not manifest.resumable or CONFIG not in manifest.files:
         raise CheckpointError(
-            f"Training can't begin from {path}: it holds weights alone, or no settings.",
+            f"Training can't start from {path}: it contains only weights, or no settings.",
             "Choose another checkpoint.",
         )
     verify(path, manifest)
@@ -86,12 +87,12 @@ def beginning(folders: Folders, library: Library, params: RunStartParams, base: 
     was, now = (one.agent or one.algorithm for one in (found, settings))
     if was != now:
         raise UsageError(
-            f"The checkpoint was learned by {was}: {now} can't go on from it.",
-            "Leave out what chooses another, or begin without the checkpoint.",
+            f"The checkpoint was trained with {was}: {now} can't continue from it.",
+            "Leave out the setting that chooses another, or start without the checkpoint.",
         )
     if (goal := settings.stop.env_steps) is not None and goal <= manifest.env_steps:
         raise UsageError(
-            f"stop.env_steps = {goal:,}: the checkpoint has made {manifest.env_steps:,} steps already.",
+            f"stop.env_steps = {goal:,}: the checkpoint already has {manifest.env_steps:,} steps.",
             "Set it higher, or leave it out: --set stop.env_steps=null",
         )
     agreed = AgreedRuns(folders)
@@ -250,18 +251,19 @@ def live_change(run: RunFolder, values: Mapping[str, Any]) -> tuple[Settings, tu
     fixed = [key for key in values if not all_settings()[key].effect.live]
     if fixed:
         raise UsageError(
-            f"{', '.join(fixed)}: can't change while a run goes on.",
-            "Those can whose effect is `now` or `next round`: soulsgui config show. Or begin a new run.",
+            f"{', '.join(fixed)}: can't change while a run is active.",
+            "Only settings with the effect `now` or `next round` can (soulsgui config show). Or start a "
+            "new run.",
         )
     if idle := without_effect(values, before.algorithm):
         raise UsageError(idle)
     if bool(before.evaluates_every) != bool(after.evaluates_every):
         raise UsageError(
-            "evaluation.every_updates: evaluations are switched on or off when a run goes on from a stop.",
+            "evaluation.every_updates: evaluations can only be switched on or off when a run is resumed.",
             "Stop it, then: soulsgui run resume --set evaluation.every_updates=VALUE",
         )
     if not changes:
-        raise UsageError(f"{', '.join(values) or 'No setting'}: nothing changes by that.")
+        raise UsageError(f"{', '.join(values) or 'No setting'}: this changes nothing.")
     return after, changes
 
 
@@ -297,8 +299,8 @@ def _with_values(run: RunFolder, before: Settings, params: RunResumeParams) -> S
     fixed = [key for key, effect in effects.items() if effect is not Effect.RESUME and not effect.live]
     if fixed:
         raise UsageError(
-            f"{', '.join(fixed)}: can't change in a run that goes on, or it would be another experiment.",
-            "Leave it out, or begin a new run with it: soulsgui run start --set KEY=VALUE",
+            f"{', '.join(fixed)}: can't change in a resumed run: it would be another experiment.",
+            "Leave it out, or start a new run with it: soulsgui run start --set KEY=VALUE",
         )
     _refuse_other_goal(before, params, {change.key for change in changes})
     return settings
@@ -309,7 +311,7 @@ def _refuse_other_goal(before: Settings, params: RunResumeParams, changing: set[
     wished = [key for key in _GOALS if params.overrides.get(key) is not None]
     if params.without_goal and wished:
         raise UsageError(
-            f"{', '.join(wished)}: a goal, while the run is to go on without its goals.",
+            f"{', '.join(wished)}: a goal, although the run is to continue without its goals.",
             "Leave one of them out.",
         )
     name = before.algorithm
@@ -317,7 +319,7 @@ def _refuse_other_goal(before: Settings, params: RunResumeParams, changing: set[
     if spread and "stop.env_steps" in changing:
         raise UsageError(
             f"stop.env_steps: can't change in a run with schedules over all its steps: {', '.join(spread)}.",
-            "Leave it out, or begin a new run with it: soulsgui run start --set KEY=VALUE",
+            "Leave it out, or start a new run with it: soulsgui run start --set KEY=VALUE",
         )
 
 
@@ -326,8 +328,8 @@ def _without_goal(settings: Settings) -> Settings:
         update={"stop": settings.stop.model_copy(update={"mean_return": None, "env_steps": None})}
     )
     for broken in broken_rules(without):
-        why = f"The run can't go on without its goal: {broken.key}: {broken.reason}"
-        raise Refused(ErrorCode.BAD_REQUEST, why, "Begin a new run with another goal.")
+        why = f"The run can't continue without its goal: {broken.key}: {broken.reason}"
+        raise Refused(ErrorCode.BAD_REQUEST, why, "Start a new run with another goal.")
     return without
 
 
@@ -347,8 +349,8 @@ def refuse_reached(run: RunRecord | RunSummary, other_goal: bool = False) -> Non
         raise Refused(
             ErrorCode.NOT_NOW,
             f"Run {run.id} {END_WORDS[run.reached]}: it would end again at once.",
-            f"To go on without a goal: soulsgui run resume {run.id} --without-goal; with another one: "
-            f"--set stop.{run.reached}=VALUE. Or go on from an older checkpoint.",
+            f"To continue without a goal: soulsgui run resume {run.id} --without-goal; with another one: "
+            f"--set stop.{run.reached}=VALUE. Or continue from an older checkpoint.",
         )
 
 
@@ -358,7 +360,7 @@ def _refuse_steps_made(changes: Sequence[Change], steps: int) -> None:
             raise UsageError(
                 f"stop.env_steps = {change.after:,}: the run has made {steps:,} steps already, and would end "
                 "at once.",
-                "Set it higher, or go on from an older checkpoint.",
+                "Set it higher, or continue from an older checkpoint.",
             )
 
 
@@ -400,7 +402,10 @@ async def examine(settings: Settings, told: Told) -> dict[str, Any]:
         report = await _report(process, settings, told)
         if report is None:
             ended = await process.last_words()
-            silent = f"It ended the process it was tried in with exit code {process.code}, and said nothing."
+            silent = (
+                f"It ended the process in which it was tested with exit code {process.code}, without a "
+                "message."
+            )
             raise _unchecked(settings, ended or silent)
     if not all(isinstance(report.get(name), dict | None) for name in ("spaces", "misfit")):
         raise _unchecked(settings, repr(report))
@@ -415,7 +420,7 @@ async def _report(process: AskedProcess, settings: Settings, told: Told) -> dict
         try:
             message = await asyncio.wait_for(process.message(), limit_s)
         except TimeoutError as error:
-            what = f"was not checked: its check had not begun after {limit_s:g} s."
+            what = f"was not checked: its check had not started after {limit_s:g} s."
             remedy = "Try again when this computer is less busy."
             if doing:
                 what = f"hangs: {doing} takes longer than {limit_s:g} s."

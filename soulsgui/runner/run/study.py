@@ -83,7 +83,7 @@ def _storage(path: Path) -> str:
     if path.exists():
         if not (path.is_file() and os.access(path, os.R_OK | os.W_OK)):
             kept = set_aside(path).name
-            raise SoulsGuiError(f"{path} can't be used; it is kept as {kept}.", "Begin the sweep again.")
+            raise SoulsGuiError(f"{path} can't be used; it is kept as {kept}.", "Start the sweep again.")
         try:
             with closing(sqlite3.connect(path)) as db:
                 found = db.execute("PRAGMA quick_check(1)").fetchone()[0]
@@ -94,7 +94,7 @@ def _storage(path: Path) -> str:
         if found != "ok":
             kept = set_aside(path).name
             raise SoulsGuiError(
-                f"{path} is damaged: {found}; it is kept as {kept}.", "Begin the sweep again."
+                f"{path} is damaged: {found}; it is kept as {kept}.", "Start the sweep again."
             )
     url = URL.create("sqlite", database=str(path))  # its path may hold what means something in one
     return url.render_as_string(hide_password=False)

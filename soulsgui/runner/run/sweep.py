@@ -8,6 +8,8 @@ import sqlite3
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from tempfile import TemporaryFile
 from types import ModuleType
 from typing import TYPE_CHECKING
 
@@ -100,7 +102,7 @@ class Sweeps:
         """End the sweep that goes on, and the run of its trial."""
         async with self._working, self._disk_told():
             if self._study is None and not self.goes_on:
-                raise Refused(ErrorCode.NOT_NOW, "No sweep is running.", "Begin one: soulsgui sweep start")
+                raise Refused(ErrorCode.NOT_NOW, "No sweep is running.", "Start one: soulsgui sweep start")
             study = None
             try:
                 study = await self._loaded()
@@ -112,8 +114,8 @@ class Sweeps:
                 self._abandon(error)
                 study = None
             if study is None:
-                what = "The sweep is ended: it could not be gone on with."
-                remedy = "See why: soulsgui events; a run of it that goes on is ended by: soulsgui run stop"
+                what = "The sweep was stopped: it could not be continued."
+                remedy = "See why: soulsgui events. To stop the active run of it: soulsgui run stop"
                 raise Refused(ErrorCode.NOT_NOW, what, remedy)
             manager = self._manager
             if (entry := manager.queue.of_sweep(study.name)) is not None:
@@ -145,7 +147,7 @@ class Sweeps:
                 self._failed_turns += not _of_full_disk(error)
                 if self._failed_turns < _GIVEN_UP_AFTER:
                     raise
-                logger.exception("the sweep is given up")
+                logger.exception("the sweep is stopped")
                 if study is not None:
                     with suppress(Exception):
                         await asyncio.to_thread(study.end, "failed")
@@ -172,7 +174,7 @@ class Sweeps:
             set_aside(self._active_file)
         self._study = self._trial = None
         self._failed_turns = 0
-        self._tell("error", "The sweep can't be gone on with", str(error) or type(error).__name__)
+        self._tell("error", "The sweep can't be continued", str(error) or type(error).__name__)
 
     @asynccontextmanager
     async def _disk_told(self) -> AsyncIterator[None]:
@@ -182,7 +184,8 @@ class Sweeps:
         except Exception as error:
             if isinstance(error, OSError) or not (number := _errno_of(error)):
                 raise
-            raise OSError(number, os.strerror(number), str(self._path)) from error
+            why = _why_not_written(self._path) if number == errno.EACCES else None
+            raise why or OSError(number, os.strerror(number), str(self._path)) from error
 
     async def _look_after(self, study: "Study", trial: "Trial") -> None:
         manager = self._manager
@@ -234,10 +237,10 @@ class Sweeps:
         if not why and record.mean_return is not None and record.goal_env_steps:
             part = min(PARTS * record.env_steps // record.goal_env_steps, PARTS - 1)
             if part and await asyncio.to_thread(trial.report, part, record.mean_return):
-                why = f"its mean return of {record.mean_return:.4g} is less than that of others"
+                why = f"its mean return of {record.mean_return:.4g} is lower than that of others"
         session = self._manager.session
         if why and session is not None and not session.ending:
-            self._tell("info", f"Run {record.title} is given up: {why}", run_id=record.id)
+            self._tell("info", f"Run {record.title} was pruned: {why}", run_id=record.id)
             await self._manager.stop(evaluate=False)
 
     async def _ended(self, study: "Study", trial: "Trial", record: RunRecord) -> None:
@@ -271,10 +274,10 @@ class Sweeps:
 
 
 _ENDS: dict[SweepState, str] = {
-    "running": "goes on",
-    "finished": "has made its trials",
+    "running": "is running",
+    "finished": "has finished all its trials",
     "stopped": "was stopped",
-    "failed": "is given up",
+    "failed": "has failed",
 }
 
 
@@ -294,6 +297,16 @@ def _errno_of(error: BaseException | None) -> int:
             return found
         error = error.__cause__
     return 0
+
+
+def _why_not_written(path: Path) -> OSError | None:
+    """Return what the system says of a file, or of a journal beside it: SQLite tells the half of it."""
+    target = Path(os.path.realpath(path))
+    try:
+        with target.open("ab"), TemporaryFile(dir=target.parent):
+            return None
+    except OSError as error:
+        return error
 
 
 def _of_full_disk(error: BaseException) -> bool:

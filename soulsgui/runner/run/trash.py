@@ -60,10 +60,10 @@ class Bin:
             remedy = f"soulsgui checkpoints edit {info.id} --run {run.run_id} --pin no"
             raise Refused(ErrorCode.NOT_NOW, f"The checkpoint {info.id} is pinned.", remedy)
         if goes_on and run.chosen == Path(info.path):
-            what = f"Run {run.run_id} is about to go on from {info.id}."
+            what = f"Run {run.run_id} is about to continue from {info.id}."
             raise Refused(ErrorCode.NOT_NOW, what, "Try again when it has saved its next checkpoint.")
         if goes_on and info.kind in _ROTATED:
-            what = f"Run {run.run_id} goes on, and keeps its {info.kind} checkpoint for the case of a crash."
+            what = f"Run {run.run_id} is active, and needs its {info.kind} checkpoint in case of a crash."
             raise Refused(ErrorCode.NOT_NOW, what, "Stop it first: soulsgui run stop")
         _move(Path(info.path), self.checkpoints_of(run).root / info.id)
 
@@ -104,6 +104,6 @@ class Bin:
 
 def _move(source: Path, target: Path) -> None:
     if os.path.lexists(target):
-        raise UsageError(f"{target} is there already.", "Move it away, or purge it from the bin.")
+        raise UsageError(f"{target} already exists.", "Move it away, or delete it from the bin for good.")
     target.parent.mkdir(parents=True, exist_ok=True)
     replace(source, target)

@@ -144,7 +144,7 @@ def cut_off_damage(binary: ServerBinary, data_dir: Path, lines: Sequence[str]) -
         return f"The server's file {path} is damaged and its repair failed: {error}"
     return (
         f"The server's file {name} was damaged: {cut} of {size} bytes at its end were cut off. "
-        f"A copy of it lies in {data_dir / 'damaged'}."
+        f"A copy of it is in {data_dir / 'damaged'}."
     )
 
 

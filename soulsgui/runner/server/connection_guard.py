@@ -79,13 +79,13 @@ class ConnectionGuard:
             if state is not None and state.tick != self._seen:  # each is news once: it may stay there
                 self._seen = state.tick
                 for client in state.floods:
-                    await self._shut_out(client, "it sent small commands without end", now)
+                    await self._shut_out(client, "it sent an endless stream of small commands", now)
             most_bytes, all_bytes = await self._bus.call(self._measure)
             # Each connection is listed, of which there may be thousands: only where it can matter.
             if all_bytes > most_bytes:
                 for client, size in (await self._bus.call(bytes_by_client)).items():
                     if size > most_bytes:
-                        what = "of replies that it did not read, or of commands half sent"
+                        what = "of replies that it did not read, or of unfinished commands"
                         await self._shut_out(client, f"it held {size_words(size)} {what}", now)
         except (*AWAY, redis.RedisError) as error:
             logger.debug("the server's connections can't be looked at: %s", error)
@@ -105,6 +105,6 @@ class ConnectionGuard:
         cause = f"It is let in again in {out_s / 60:.0f} min."
         remedy = f"To keep it out: soulsgui revoke {client}"
         if await self._cut_off(client, reason):
-            cause += " Nothing that it sends is taken in until it is released."
+            cause += " Nothing that it sends is accepted until it is released."
             remedy = f"To let it send again: soulsgui clients release {client}. {remedy}"
         self._events.add("warning", f"{client} was cut off: {reason}.", cause, remedy, service=REDIS)

@@ -75,13 +75,16 @@ class DiskGuard:
         place = f"on the disk of the data folder ({self._folder})"
         words, run_id = f"{size_words(free)} are free {place}", self._run_id()
         if self._level == "full":
-            remedy = "Free some space; it continues by itself. What is in the bin can go: soulsgui runs purge"
+            remedy = "Free some space; it continues by itself. To empty the bin: soulsgui runs purge"
             self._events.add("error", f"Only {words}.{done}", "", remedy, run_id=run_id, topic="disk_low")
         elif self._level == "low":
             goes_on = " The run continues." if before == "full" and run_id else ""
-            remedy = f"Below {size_words(kept_free_bytes(self._folder))} a run rests: free some space before."
+            remedy = (
+                f"Below {size_words(kept_free_bytes(self._folder))} a run pauses: free some space before "
+                "that."
+            )
             self._events.add(
                 "warning", f"Only {words}.{goes_on}", "", remedy, run_id=run_id, topic="disk_low"
             )
         else:
-            self._events.add("info", f"There is room again: {words}.", run_id=run_id)
+            self._events.add("info", f"There is enough space again: {words}.", run_id=run_id)

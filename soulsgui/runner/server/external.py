@@ -66,7 +66,7 @@ class ExternalServer:
         """Make sure that it does what is needed of it; what it does not do is a `ServiceError` in words."""
         if not self.encrypted and not _stays_private(self.host):
             raise ServiceError(
-                f"What goes to the server at {self} could be read on its way.",
+                f"What goes to the server at {self} could be read on the way.",
                 "Use rediss://, or reach it through a tunnel: ssh -N -L 6379:127.0.0.1:6379 HOST",
             )
         with contextlib.closing(self._connection()) as connection, self._explained():
@@ -74,7 +74,7 @@ class ExternalServer:
             self._check_kind(info, settings)
             self._check_rights(connection, settings.prefix)
         if not int(info.get("aof_enabled", 0)):
-            logger.warning("the server at %s keeps no append-only file: what it holds ends with it", self)
+            logger.warning("the server at %s keeps no append-only file: its data is lost when it ends", self)
 
     def _connection(self) -> redis.Redis:
         return redis.Redis(
@@ -100,8 +100,8 @@ class ExternalServer:
             raise ServiceError(f"No server answers at {self}: {error}", remedy) from error
         except redis.ResponseError as error:
             raise ServiceError(
-                f"The server at {self} refuses what is needed of it: {error}.",
-                "It needs the commands ACL, CLIENT and INFO; some that are rented allow none of them.",
+                f"The server at {self} refuses a command that is needed: {error}.",
+                "It needs the commands ACL, CLIENT and INFO; some hosted servers don't allow them.",
             ) from error
 
     def _check_kind(self, info: dict[str, object], settings: RedisSettings) -> None:
@@ -118,7 +118,7 @@ class ExternalServer:
         limit, policy = int(str(info.get("maxmemory", 0))), info.get("maxmemory_policy", "noeviction")
         if limit and policy != "noeviction":
             raise ServiceError(
-                f"The server at {self} throws data away when its memory is full ({policy}).",
+                f"The server at {self} discards data when its memory is full ({policy}).",
                 "On it: CONFIG SET maxmemory-policy noeviction",
             )
         if limit and limit < settings.max_memory:

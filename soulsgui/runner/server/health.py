@@ -26,7 +26,7 @@ def _health_of(client: redis.Redis) -> Health:
     try:
         client.ping()
     except redis.AuthenticationError as error:
-        return Health(ready=False, error=f"it does not know our password ({error})")
+        return Health(ready=False, error=f"it does not accept our password ({error})")
     except redis.BusyLoadingError:
         return Health(ready=False, tick=time.monotonic_ns(), phase="loading", detail="loading its data")
     except AWAY as error:
@@ -51,9 +51,9 @@ def _crowded(error: BaseException) -> str:
     causes = (error, error.__cause__, error.__context__)
     # It takes a connection and closes it before it has read anything.
     if "max number of clients" in str(error) or any(isinstance(one, BrokenPipeError) for one in causes):
-        return "it has as many connections as it may have, and takes no others"
+        return "it has reached its limit of connections"
     if any(isinstance(one, OSError) and one.errno in NO_DESCRIPTORS for one in causes):
-        return "this computer has as many files and connections open as it may have"
+        return "this computer has reached its limit of open files and connections"
     return ""
 
 

@@ -183,7 +183,7 @@ class MemoryGuard:
             self._events.add("info", what, service=REDIS, run_id=self._run_id())
         elif before != "full":
             remedy = "It continues by itself when there is room; redis.max_memory gives it more."
-            what = f"The memory of Redis fills up: {filled} are used; clients are granted nothing more."
+            what = f"The memory of Redis fills up: {filled} are used; clients have to wait."
             self._events.add("warning", what, self._why, remedy, service=REDIS, run_id=self._run_id())
 
     async def _held(self, credited: bool = True) -> dict[str, int]:
@@ -206,7 +206,7 @@ class MemoryGuard:
             if size > MOST_LOG_BYTES and client not in self._askers:
                 self._askers.add(client)
                 what = (
-                    f"{client} asks an inference server, and there is none: {size_words(size)} thrown away."
+                    f"{client} asks an inference server, and there is none: {size_words(size)} were deleted."
                 )
                 self._events.add(
                     "warning", what, "", _KEEP_OUT.format(client), service=REDIS, run_id=self._run_id()
@@ -224,12 +224,12 @@ class MemoryGuard:
         most = max(held, key=lambda client: held[client], default="")
         if waiting >= _MUCH * used:
             return (
-                f"{size_words(waiting)} of it wait to be taken off the server, most of {most} "
+                f"{size_words(waiting)} of it wait to be read, most of it from {most} "
                 f"({size_words(held[most])})."
             )
         return (
-            f"Clients are no cause: {size_words(waiting)} of it wait of them; the rest are weights, curves "
-            "and what the server itself needs."
+            f"Clients are not the cause: {size_words(waiting)} of it come from them; the rest are weights, "
+            "curves and what the server itself needs."
         )
 
     async def _ask(self, command: NodeCommand) -> bool:
@@ -255,10 +255,10 @@ class MemoryGuard:
         keep_out = _KEEP_OUT.format(client)
         if cut_off:
             what = f"{client} was cut off: {reason}."
-            cause = "What it had sent was taken off the server, unread."
+            cause = "What it had sent was deleted from the server, unread."
             remedy = f"Look at it, then let it send again: soulsgui clients release {client}. {keep_out}"
         else:
-            what = f"What {client} had sent was taken off the server, unread: {reason}."
-            cause = "No trainer answers that could cut it off, so it may go on sending."
+            what = f"What {client} had sent was deleted from the server, unread: {reason}."
+            cause = "No trainer answers to cut it off, so it may keep sending."
             remedy = f"Look at the trainer and at {client}. {keep_out}"
         self._events.add("warning", what, cause, remedy, service=REDIS, run_id=self._run_id())

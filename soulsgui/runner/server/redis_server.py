@@ -127,7 +127,7 @@ def refuse_a_second(folders: Folders) -> None:
     if health.ready or health.phase == "loading" or health.crowded:
         raise ServiceError(
             f"The server of this data folder answers already at {address.socket}.",
-            "Use that one, or end it before you start another.",
+            "Use that one, or stop it before you start another.",
         )
 
 
@@ -173,7 +173,7 @@ def read_or_make_password(path: Path) -> str:
         raise ServiceError(
             f"The server's password file {path} should hold the one line `requirepass <password>`, where the "
             "password has no spaces, quotes or backslashes.",
-            "Fix it, or remove it to have a new password made up.",
+            "Fix it, or remove it to get a new password.",
         )
     return match[1]
 

@@ -28,7 +28,7 @@ async def _set_server(runner: "Runner", params: control.ServerSetParams) -> cont
     if public and not lan:
         raise Refused(
             ErrorCode.BAD_REQUEST,
-            "Nobody comes in at public addresses while other computers don't come in at all.",
+            "Public addresses only work if other computers are let in at all.",
             "Switch both on: soulsgui server set --lan on --public on",
         )
     reissue: list[str] = []

@@ -18,7 +18,6 @@ NOT_INSTALLED = "on this computer Python finds no module "
 _NO_ROOM_BYTES = 2**20
 _DISK_MARKS = (
     "no space left on",
-    "no room left on the disk",
     "not enough space on the disk",
     "disk quota exceeded",
 )

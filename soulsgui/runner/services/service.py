@@ -191,7 +191,7 @@ class Service:
     def adopt(self, record: ServiceRecord, now: float) -> None:
         """Take over a living process that an earlier runner started."""
         self._begin(Adopted(record), now)
-        logger.info("%s goes on as process %d", self.spec.name, record.pid)
+        logger.info("%s continues as process %d", self.spec.name, record.pid)
 
     def ask_to_stop(self, now: float, grace_s: float | None) -> None:
         """Ask its process to stop; it is not started again."""
@@ -428,7 +428,7 @@ class Service:
             self.state = "stopped"
             # Who gives no time to end does not expect an end in order.
             if outcome.words != QUIET_END and not self._kill_wished:
-                self._tell("warning", f"{name} did not end in order", outcome.words)
+                self._tell("warning", f"{name} did not end properly", outcome.words)
         elif outcome.in_order:
             self.state = "stopped"
             self._tell("info", f"{name} has ended", outcome.farewell)
@@ -460,16 +460,16 @@ class Service:
             self._next_try = now + (self.spec.retry_s or math.inf)
             if not self._given_up:
                 window = duration_words(limits.window_s)
-                what = f"{name} is given up after {self._history.failures} failures within {window}"
+                what = f"{name} was given up after {self._history.failures} failures within {window}"
                 self._tell("error", what, self._cause(outcome), self._read_log_remedy())
             self._given_up = True
             return
         self.state = "backoff"
         delay_s = self._history.delay_s(limits, self._context.rng)
         self._next_try = now + delay_s
-        remedy = f"It is started again in {delay_s:.1f} s."
+        remedy = f"It restarts in {delay_s:.1f} s."
         if no_space:
-            remedy = f"Free some space. It is tried again by itself until then, next in {delay_s:.1f} s."
+            remedy = f"Free some space. It restarts by itself, next in {delay_s:.1f} s."
         what = "goes back to its last checkpoint" if diverged else "ended unexpectedly"
         self._tell("warning", f"{name} {what}", self._cause(outcome), remedy)
         if self.spec.repair is not None and (repaired := self.spec.repair(self.last_lines)):

@@ -328,7 +328,7 @@ class BaseConnector(ABC):
     def _check_run(self, view: ServerView) -> None:
         if view.config is not None and _replaced(self._config, view):
             raise ClientRegistrationError(
-                f"The server began another run: {view.config.run_id}.", "Make a new connector for it."
+                f"The server started another run: {view.config.run_id}.", "Make a new connector for it."
             )
 
     def _wait(self, ready: Callable[[ServerView], bool], left_s: float, timeout_s: float, what: str) -> None:
@@ -397,7 +397,7 @@ class BaseConnector(ABC):
         try:
             return self._within(np.asarray(space.read(obs), space.dtype)[None])
         except ValueError as error:
-            raise UsageError(f"This is no observation of the environment: {error}.") from error
+            raise UsageError(f"This is not an observation of the environment: {error}.") from error
 
     def _send(self, samples: Sequence[Sample], header: WeightsHeader, log_prob: LogProb) -> None:
         """Send samples, all of them chosen by the weights of this header."""

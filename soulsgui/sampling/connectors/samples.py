@@ -74,7 +74,7 @@ def read_sample(data: bytes, spaces: SpacesSpec, stored: Stored | None = None) -
             step_id=int(step_id),
         )
     except (CodecError, TypeError, ValueError, AttributeError) as error:
-        raise UsageError(f"This is no sample: {error}.", "Make it with wire.codec.pack_sample.") from error
+        raise UsageError(f"This is not a sample: {error}.", "Make it with wire.codec.pack_sample.") from error
     shape = spaces.observation.shape
     if sample.obs.shape != shape or sample.next_obs.shape != shape:
         raise UsageError(f"A sample has observations {sample.obs.shape}, the environment's are {shape}.")

@@ -106,7 +106,7 @@ class Exporter:
                 f"Port {port} of {host} can't be used for Prometheus and Grafana: {why}.",
                 "Free it, or choose another: exporter.port",
             ) from error
-        told = "" if self._loopback else f", for who shows the token in {self._folders.exporter_token}"
+        told = "" if self._loopback else f", for those who send the token in {self._folders.exporter_token}"
         logger.info("at http://%s:%d%s", host, port, told)
 
     @web.middleware
@@ -207,7 +207,7 @@ def run_exporter(folders: Folders, settings: ExporterSettings, address: Address)
     stop = stop_on_signals()
     if not is_loopback(settings.host) and not _is_private(settings.host):
         raise UsageError(
-            f"exporter.host = {settings.host} is no private address: what is told there is not encrypted.",
+            f"exporter.host = {settings.host} is not a private address: what is sent there is not encrypted.",
             "Leave it on 127.0.0.1, and let a reverse proxy with TLS or an SSH tunnel lead there.",
         )
     asyncio.run(Exporter(folders, settings, address).run(stop))

@@ -48,14 +48,18 @@ _RUN: tuple[_Row, ...] = (
     _Row("mean_return", "Mean return of the last episodes (stop.window).", lambda run: run.mean_return),
     _Row("best_mean_return", "Mean return of the best model.", lambda run: run.best_mean_return),
     _Row("evaluation_return", "Mean return of the newest evaluation.", lambda run: run.evaluation_return),
-    _Row("policy_lag_updates", "Age of samples at learning, in updates.", lambda run: run.policy_lag),
+    _Row(
+        "policy_lag_updates",
+        "Age of samples when they are learned from, in updates.",
+        lambda run: run.policy_lag,
+    ),
     _Row("learner_wait_ratio", "Part of the time that the trainer waits.", lambda run: run.learner_waits),
     _Row("samples_wait_ratio", "Part of the time that samples wait.", lambda run: run.clients_wait),
-    _Row("run_duration_seconds", "Time that the run has gone on.", lambda run: run.seconds),
+    _Row("run_duration_seconds", "Time that the run has been active.", lambda run: run.seconds),
     _Row("checkpoint_age_seconds", "Age of the newest checkpoint.", lambda run: run.checkpoint_age_s),
 )
 _SERVICE: tuple[_Row, ...] = (
-    _Row("service_up", "Whether the service runs.", lambda one: one.state == "running"),
+    _Row("service_up", "Whether the service is running.", lambda one: one.state == "running"),
     _Row("service_restarts", "Restarts after a failure.", lambda one: one.restarts, True),
     _Row("service_uptime_seconds", "Age of its process.", lambda one: one.uptime_s),
     _Row(
@@ -73,11 +77,11 @@ _CLIENT: tuple[_Row, ...] = (
     _Row("client_mean_return", "Mean return of its last episodes.", lambda one: one.mean_return),
     _Row("client_policy_lag_updates", "Age of its weights, in updates.", lambda one: one.lag),
     _Row("client_buffered_bytes", "Samples it has not sent yet.", lambda one: one.buffered),
-    _Row("client_dropped_steps", "Steps given up for want of room.", lambda one: one.dropped, True),
+    _Row("client_dropped_steps", "Steps dropped for lack of memory.", lambda one: one.dropped, True),
     _Row("client_waits", "Times it had to wait for the server.", lambda one: one.waits, True),
     _Row("client_wait_seconds", "Time it has waited for the server.", lambda one: one.waited_s, True),
-    _Row("client_env_restarts", "Environments made anew.", lambda one: one.env_restarts, True),
-    _Row("client_late_steps", "Steps later than their clock.", lambda one: one.late_steps, True),
+    _Row("client_env_restarts", "Environments created again.", lambda one: one.env_restarts, True),
+    _Row("client_late_steps", "Steps that came late.", lambda one: one.late_steps, True),
     _Row(
         "client_step_seconds",
         "Recent mean time of a step of all its environments.",
@@ -88,7 +92,11 @@ _CLIENT: tuple[_Row, ...] = (
 _SERVER: tuple[_Row, ...] = (
     _Row("redis_up", "Whether Redis answers.", lambda server: server.reachable),
     _Row("redis_memory_bytes", "Memory that Redis takes.", lambda server: server.memory_bytes),
-    _Row("redis_memory_limit_bytes", "Most it may take; 0: any.", lambda server: server.memory_limit_bytes),
+    _Row(
+        "redis_memory_limit_bytes",
+        "Largest amount it may take; 0: no limit.",
+        lambda server: server.memory_limit_bytes,
+    ),
     _Row("disk_free_bytes", "Free space of the data folder's disk.", lambda server: server.disk_free_bytes),
 )
 
@@ -115,10 +123,10 @@ class Exposition:
         self._seconds = histogram("episode_duration_seconds", "Wall time of episodes.", _SECONDS)
         self._phases = histogram("update_phase_seconds", "Parts of an update.", _SECONDS, "phase")
         self._values = Gauge(
-            "soulsgui_update_value", "What the last update told.", ("metric",), registry=self._registry
+            "soulsgui_update_value", "Values of the last update.", ("metric",), registry=self._registry
         )
         self._episode = Gauge(
-            "soulsgui_episode_value", "What the last episode told.", ("metric",), registry=self._registry
+            "soulsgui_episode_value", "Values of the last episode.", ("metric",), registry=self._registry
         )
         self._seen = Seen(None, {}, {})
 
@@ -174,7 +182,7 @@ def _of_run(run: RunStatus) -> Iterator[Metric]:
     told = {
         name: _label(getattr(run, name)) for name in ("id", "name", "env_id", "algorithm", "agent", "state")
     }
-    yield InfoMetricFamily("soulsgui_run", "The run that goes on, or the last one.", told)
+    yield InfoMetricFamily("soulsgui_run", "The active run, or the last one.", told)
     yield from _families(_RUN, [([], run)])
     rejected = CounterMetricFamily(
         "soulsgui_segments_rejected", "Segments that were refused.", labels=["reason"]

@@ -145,7 +145,7 @@ def open_for_reading(path: Path) -> Iterator[sqlite3.Connection | None]:
         return
     for part in (path.with_name(path.name + end) for end in ("", "-wal", "-shm")):
         if part.exists() and not part.is_file():  # to open a pipe might never end
-            raise StoreError(f"{part} is no file.", "Take it away: its run can still be resumed.")
+            raise StoreError(f"{part} is not a file.", "Remove it: its run can still be resumed.")
     connection = None
     try:
         connection = _connect_read_only(path)

@@ -271,7 +271,11 @@ class Intake:
             self.cut_off(connection, client, f"the training diverged, and its rewards are {found[client]}")
         named = "".join(f"; {client} is cut off: its rewards are {found[client]}" for client in names)
         apart = self.ingest.sizes["rewards"].two_apart(_DECADES_WHEN_DIVERGED)
-        return f"; the rewards of {apart}, and nobody else plays to tell who is right" if apart else named
+        return (
+            f"; the rewards of {apart}, and nobody else plays, so it is unclear who is right"
+            if apart
+            else named
+        )
 
     def _exclude(self, client: str) -> None:
         """Expect nothing of a client any more that was cut off, and tell it."""
@@ -379,7 +383,7 @@ class Intake:
         session = self.sessions.by_client.get(client)
         if session is None or EntryId.parse(session.id) < entry:
             if self._hellos.too_many(client, time.monotonic()):
-                self._hold_back(client, "it begins one session after the other")
+                self._hold_back(client, "it starts one session after the other")
                 return
             if any(arrived.session is session for arrived in self._arrived):
                 self._use_arrived()  # what it sent before belongs to the session before

@@ -124,7 +124,7 @@ class Readmission:
             if grant is None or client not in newest:
                 continue  # no stream, or something else under its name: there is nothing to go on with
             if self._sessions.readmit(client, grant, beats[client], newest[client], time.monotonic()):
-                logger.info("%s goes on with session %s", client, grant.session)
+                logger.info("%s continues with session %s", client, grant.session)
                 if grant.resting != self._sessions.resting or grant.greedy is not None:
                     to_tell.add(client)
         return to_tell

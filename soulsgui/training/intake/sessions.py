@@ -24,8 +24,8 @@ from soulsgui.wire.versions import update_needed
 
 logger = logging.getLogger(__name__)
 
-LEFT, OFF_THE_LIST, NEW_SESSION = "left", "was taken off the list", "began a new session"
-REFUSED = "sent a chunk that was refused whole"  # why a client won't deliver what it was asked for
+LEFT, OFF_THE_LIST, NEW_SESSION = "left", "was removed from the list", "began a new session"
+REFUSED = "sent a chunk of which everything was refused"  # why a client won't deliver what it was asked for
 
 _LARGEST_GAP = 1024
 
@@ -509,7 +509,7 @@ class Sessions:
             longer = " or a smaller ppo.n_steps" if most < MAX_NUM_ENVS else ""
             return (
                 f"it steps {hello.num_envs:,} environments side by side: here a client may have "
-                f"{most:,} at most (begin it with a smaller --num-envs{longer})"
+                f"{most:,} at most (start it with a smaller --num-envs{longer})"
             )
         return ""
 

@@ -218,8 +218,8 @@ class ReplayLearner(AsynchronousLearner):
         if IN_FILE in memory and not self._told_of_file:
             self._told_of_file = True
             logger.warning(
-                "The observations of the replay memory lie in %s, not in checkpoints: a run goes on with "
-                "them from where it was stopped, and only from there.",
+                "The observations of the replay memory lie in %s, not in checkpoints: a run can only use "
+                "them if it continues from where it was stopped.",
                 self.run.folder.replay,
             )
         return {name: getattr(self.band, name) for name in ("ratio", "drawn", "inserted")}, memory
@@ -229,7 +229,7 @@ class ReplayLearner(AsynchronousLearner):
         try:
             self.memory.load_state(memory)
         except MemoryGoneError as error:
-            logger.warning("%s It is filled anew before the next update.", error.message)
+            logger.warning("%s It is filled again before the next update.", error.message)
             return
         # With another ratio, what was drawn by the old one is no debt.
         if pacing.get("ratio") == self.band.ratio:
@@ -313,7 +313,7 @@ class ReplayLearner(AsynchronousLearner):
         if lockstep is None or client != lockstep.client:
             return
         if reason == REFUSED and lockstep.waits:
-            logger.warning("%s %s: this run can't be repeated to the bit", client, reason)
+            logger.warning("%s %s: this run can't be repeated exactly", client, reason)
         lockstep.drop(client)
 
     def learn(self, until: float) -> float:
@@ -346,7 +346,7 @@ class ReplayLearner(AsynchronousLearner):
         client = lockstep.client
         if lockstep.waits and lockstep.lost(self.attempt.intake.eligible(), time.monotonic()):
             logger.warning(
-                "%s is silent: another client plays on, and this run can't be repeated to the bit", client
+                "%s is silent: another client keeps playing, and this run can't be repeated exactly", client
             )
             lockstep.drop(client)
             session = self.attempt.intake.sessions.by_client.get(client)

@@ -58,7 +58,7 @@ class Params(BaseModel):
             elif isinstance(value, list | tuple):
                 waiting += value
             elif isinstance(value, str) and re.search("[\ud800-\udfff]", value):
-                raise ValueError(f"{ascii(value)[:80]} is no valid text")
+                raise ValueError(f"{ascii(value)[:80]} is not valid text")
         return values
 
 
@@ -67,20 +67,18 @@ def optional(description: str, default: Any, **constraints: Any) -> Any:
     return Field(default=default, description=description, **constraints)
 
 
-Run = Annotated[str, Field(description="id of the run, or how it begins")]
+Run = Annotated[str, Field(description="id of the run, or the start of it")]
 _STOP_ACTIVE = Typed(
-    "", "--stop-active", "refuse while one goes on", given="stop", help="stop the run that goes on first"
+    "", "--stop-active", "refuse while a run is active", given="stop", help="stop the active run first"
 )
-IfActive = Annotated[
-    Literal["refuse", "stop"], _STOP_ACTIVE, Field(description="stop the run that goes on first")
-]
+IfActive = Annotated[Literal["refuse", "stop"], _STOP_ACTIVE, Field(description="stop the active run first")]
 
 
 TRUST_ANY = "any"
 LONGEST_NAME, LONGEST_NOTE = 200, 10_000  # characters of what somebody calls a run, or says of it
 BEST, NEWEST = "best", "newest"  # checkpoints that every command knows by these names
 
-_TRUST_HELP = "run what it names on this computer, though it comes from elsewhere"
+_TRUST_HELP = "run the code that it names, even if it comes from another computer"
 
 
 class Empty(Params):
@@ -90,47 +88,56 @@ class Empty(Params):
 class ServiceParams(Params):
     """Which service."""
 
-    name: str = Field(description="its name, such as `trainer` or `client-1`")
+    name: str = Field(description="name of the service, such as `trainer` or `client-1`")
 
 
 class LocalClientsParams(Params):
     """How many clients run on the server."""
 
-    count: int = Field(ge=0, le=1024, description="how many there are to be")
+    count: int = Field(ge=0, le=1024, description="how many clients there should be")
 
 
 class RunStartParams(Params):
     """What a new run begins with."""
 
     preset: Annotated[str, Typed("NAME", "--preset", "none")] = optional(
-        "a preset below your own settings", ""
+        "preset to use; your own settings win over it", ""
     )
-    overrides: dict[str, Any] = optional("settings by dotted key, above everything else", {})
+    overrides: dict[str, Any] = optional("settings by dotted key; they win over everything else", {})
     from_checkpoint: Annotated[str, Typed("CHECKPOINT", "--from", "new weights")] = optional(
-        "a checkpoint to begin from, with the settings that it was saved with in place of your own: a run "
-        "(its newest), `RUN/best`, or `RUN/` and its path",
+        "checkpoint to start from, with the settings it was saved with instead of your own: `RUN` (its "
+        "newest), `RUN/best`, or `RUN/` and its path",
         "",
         alias="from",
     )
-    trust: Annotated[str, Typed("", "--trust", "be asked", given=TRUST_ANY, help=_TRUST_HELP)] = optional(
-        "as of `run.resume`, where that checkpoint comes from elsewhere", ""
+    trust: Annotated[str, Typed("", "--trust", "ask", given=TRUST_ANY, help=_TRUST_HELP)] = optional(
+        "as for `run.resume`, if the checkpoint comes from another computer", ""
     )
-    name: Annotated[str, Typed("TEXT", "--name", "date and time alone")] = optional(
+    name: Annotated[str, Typed("TEXT", "--name", "date and time only")] = optional(
         "name of the new run", "", max_length=LONGEST_NAME
     )
     note: Annotated[str, Typed("TEXT", "--note", "none")] = optional(
-        "your own words about it", "", max_length=LONGEST_NOTE
+        "a note about it", "", max_length=LONGEST_NOTE
     )
     seeds: Annotated[int, Typed("N", "--seeds", "1")] = optional(
-        "runs with so many seeds, from `seed` on, one after another: an experiment", 1, ge=1, le=100
+        "number of seeds, counted up from `seed`; several make an experiment, one run after another",
+        1,
+        ge=1,
+        le=100,
     )
     if_active: Annotated[
         Literal["refuse", "stop", "queue"],
         _STOP_ACTIVE,
-        Typed("", "--queue", "do not wait", given="queue", help="begin when the runs before it have ended"),
+        Typed(
+            (),
+            "--queue",
+            "do not wait",
+            given="queue",
+            help="wait in the queue, and start when the earlier runs have ended",
+        ),
     ] = optional(
-        "what becomes of a run that goes on: `stop` ends it first; `queue` begins when it, and those that "
-        "wait already, have ended, however they did",
+        "what to do if a run is active: `refuse`; `stop` ends it first; `queue` starts the new run when "
+        "that one and all in the queue have ended",
         "refuse",
     )
 
@@ -138,9 +145,9 @@ class RunStartParams(Params):
 class QueueMoveParams(Params):
     """Which run of the queue begins earlier or later."""
 
-    number: Annotated[int, Typed("NUMBER")] = Field(description="its number")
+    number: Annotated[int, Typed("NUMBER")] = Field(description="its number in the queue")
     place: Annotated[int, Typed("PLACE")] = Field(
-        ge=1, le=1_000_000, description="its place from now on, 1 for the next"
+        ge=1, le=1_000_000, description="its new place, 1 for the next run to start"
     )
 
 
@@ -157,25 +164,25 @@ class RunResumeParams(Params):
 
     run: Annotated[Run, Typed("RUN", default="latest")] = "latest"
     checkpoint: Annotated[str, Typed("ID", "--checkpoint", "the newest")] = optional(
-        f"a checkpoint of it: its path below the run's folder, `{BEST}` or `{NEWEST}`", ""
+        f"checkpoint of the run: its path in the run's folder, `{BEST}` or `{NEWEST}`", ""
     )
-    without_goal: Annotated[bool, Typed("", "--without-goal", "keep them")] = optional(
-        "leave its goals out", False
+    without_goal: Annotated[bool, Typed("", "--without-goal", "keep the goals")] = optional(
+        "continue without its goals", False
     )
     overrides: dict[str, Any] = optional(
-        "settings by dotted key that it goes on with: those whose effect is `new run or resume`, `now` or "
+        "new values of settings, by dotted key: those whose effect is `new run or resume`, `now` or "
         "`next round`",
         {},
     )
-    trust: Annotated[str, Typed("", "--trust", "be asked", given=TRUST_ANY, help=_TRUST_HELP)] = optional(
-        "digest of what may run on this computer though the run comes from elsewhere, as a refusal tells it "
-        f"(`asks`); or `{TRUST_ANY}`, whatever it is",
+    trust: Annotated[str, Typed("", "--trust", "ask", given=TRUST_ANY, help=_TRUST_HELP)] = optional(
+        "digest of the code that may run on this computer although the run comes from another one, as "
+        f"given in a refusal (`asks`); or `{TRUST_ANY}` for all of it",
         "",
     )
     if_active: IfActive = "refuse"
 
 
-Score = Annotated[results.ScoreName, Field(description="what a run is judged by")]
+Score = Annotated[results.ScoreName, Field(description="how runs are scored")]
 
 
 class ExperimentsParams(Params):
@@ -187,7 +194,7 @@ class ExperimentsParams(Params):
 class ExperimentParams(ExperimentsParams):
     """Which experiment."""
 
-    experiment: str = optional("its id, how it begins, the name in it, or `latest`", "latest")
+    experiment: str = optional("its id, the start of the id, the name in it, or `latest`", "latest")
 
 
 class CompareParams(ExperimentsParams):
@@ -205,25 +212,25 @@ class SweepStartParams(ExperimentsParams):
         description="what is searched, by dotted key: `0.0001..0.01:log`, a list of choices, or "
         "`{low, high, log, step}`",
     )
-    trials: int = optional("how many runs", 20, ge=1, le=1000)
+    trials: int = optional("number of trials", 20, ge=1, le=1000)
     sampler: Literal["tpe", "random", "grid"] = optional(
-        "how values are drawn; `grid` takes choices alone", "tpe"
+        "how values are sampled; `grid` takes choices only", "tpe"
     )
     pruner: Literal["median", "hyperband", "halving", "none"] = optional(
-        "by what a trial is given up early: its mean return at the same part of its steps is compared",
+        "how trials are pruned: by comparing mean returns at the same fraction of the steps",
         "median",
     )
     name: str = optional("name of the sweep", "", max_length=LONGEST_NAME)
-    preset: str = optional("a preset below your own settings", "")
+    preset: str = optional("preset to use; your own settings win over it", "")
     overrides: dict[str, Any] = optional(
-        "settings by dotted key, above everything else but what is searched", {}
+        "settings by dotted key; they win over everything but what is searched", {}
     )
 
 
 class SweepParams(Params):
     """Which sweep."""
 
-    sweep: str = optional("its id, how it begins, the name in it, or `latest`", "latest")
+    sweep: str = optional("its id, the start of the id, the name in it, or `latest`", "latest")
 
 
 class RunParams(Params):
@@ -235,7 +242,7 @@ class RunParams(Params):
 class OneRunParams(Params):
     """Which run."""
 
-    run: Annotated[str, Typed("RUN")] = Field(description="id of the run, or how it begins")
+    run: Annotated[str, Typed("RUN")] = Field(description="id of the run, or the start of it")
 
 
 class WholeRunParams(Params):
@@ -247,35 +254,35 @@ class WholeRunParams(Params):
 class RunsListParams(Params):
     """Which runs."""
 
-    trashed: bool = optional("those in the bin instead", False)
+    trashed: bool = optional("list the bin instead", False)
 
 
 class RunsCompareParams(Params):
     """Which runs."""
 
     runs: Annotated[list[str], Typed("RUN")] = Field(
-        description="ids of the runs, or how they begin", min_length=2, max_length=50
+        description="ids of the runs, or the start of each", min_length=2, max_length=50
     )
 
 
 class RunsEditParams(OneRunParams):
     """Which run is called, noted or pinned otherwise."""
 
-    name: Annotated[str | None, Typed("TEXT", "--name", "leave it")] = optional(
-        "its name; null leaves it", None, max_length=LONGEST_NAME
+    name: Annotated[str | None, Typed("TEXT", "--name", "no change")] = optional(
+        "new name; null: no change", None, max_length=LONGEST_NAME
     )
-    note: Annotated[str | None, Typed("TEXT", "--note", "leave it")] = optional(
-        "the words about it; null leaves them", None, max_length=LONGEST_NOTE
+    note: Annotated[str | None, Typed("TEXT", "--note", "no change")] = optional(
+        "new note; null: no change", None, max_length=LONGEST_NOTE
     )
-    pin: Annotated[bool | None, Typed("yes|no", "--pin", "leave it")] = optional(
-        "whether it is kept from being thrown away; null leaves it", None
+    pin: Annotated[bool | None, Typed("yes|no", "--pin", "no change")] = optional(
+        "whether it is protected from deletion; null: no change", None
     )
 
 
 class RunsPurgeParams(Params):
     """Which run of the bin."""
 
-    run: Annotated[str, Typed("RUN", default="all that are in the bin")] = optional(
+    run: Annotated[str, Typed("RUN", default="all in the bin")] = optional(
         "id of the run, or its name; empty for all", ""
     )
 
@@ -283,28 +290,29 @@ class RunsPurgeParams(Params):
 class RunsImportParams(Params):
     """What is imported, and as what."""
 
-    file: str = Field(description="id of the `.soulsrun` file, brought by `POST /v1/files`")
-    name: str = optional("name of the new run; empty: the one it had", "", max_length=LONGEST_NAME)
+    file: str = Field(description="id of the `.soulsrun` file, as answered by `POST /v1/files`")
+    name: str = optional("name of the new run; empty: the old name", "", max_length=LONGEST_NAME)
 
 
 class CheckpointListParams(Params):
     """Whose checkpoints."""
 
     run: Run = "latest"
-    trashed: bool = optional("those of it in the bin instead", False)
+    trashed: bool = optional("list its bin instead", False)
 
 
 _OfRun = Annotated[Run, Typed("RUN", "--run", "latest")]
-_NAMES = f"`{BEST}`, `{NEWEST}` for the newest whole one; behind another run: `RUN/{BEST}`"
-_NAMED = f"its path below the run's folder; {_NAMES}"
-_Which = Annotated[str, Typed("CHECKPOINT", help=f"as `checkpoints list` shows it; {_NAMES}")]
+_NAMES = f"`{BEST}`, `{NEWEST}` (the newest valid one); of another run: `RUN/{BEST}`"
+_NAMED = f"its path in the run's folder; {_NAMES}"
+_Which = Annotated[str, Typed("CHECKPOINT", help=f"its id in `checkpoints list`; {_NAMES}")]
 
 
 class CheckpointVerifyParams(Params):
     """What is read anew."""
 
     run: Annotated[str, Typed("RUN", default="latest")] = optional(
-        f"id of the run, or how it begins; one checkpoint of it: `RUN/{BEST}`, of the latest run `{BEST}`",
+        f"id of the run, or the start of it; for one checkpoint of it: `RUN/{BEST}`, or `{BEST}` for the "
+        "latest run",
         "latest",
     )
 
@@ -320,14 +328,14 @@ class CheckpointExportParams(CheckpointParams):
     """Which checkpoint is written as what."""
 
     format: Annotated[Literal["onnx", "safetensors"], Typed("onnx|safetensors", "--format", "onnx")] = (
-        optional("how: the policy as a graph (ONNX), or its weights with the normalisers", "onnx")
+        optional("`onnx`: the policy as a graph; `safetensors`: its weights, with the normalisers", "onnx")
     )
 
 
 class CheckpointPurgeParams(Params):
     """Which checkpoint of the bin."""
 
-    path: Annotated[str, Typed("CHECKPOINT", default="all of the run")] = optional(
+    path: Annotated[str, Typed("CHECKPOINT", default="all of this run")] = optional(
         f"{_NAMED}; empty for all", ""
     )
     run: _OfRun = "latest"
@@ -337,22 +345,22 @@ class CheckpointSaveParams(Params):
     """What is saved, and what is said of it."""
 
     note: Annotated[str, Typed("TEXT", "--note", "none")] = optional(
-        "your own words about it", "", max_length=LONGEST_NOTE
+        "a note about it", "", max_length=LONGEST_NOTE
     )
     buffer: Annotated[bool, Typed("", "--buffer", "without")] = optional(
-        "with the replay memory, where there is one; it may be large", False
+        "include the replay memory, if there is one; it may be large", False
     )
 
 
 class CheckpointEditParams(CheckpointParams):
     """Which checkpoint is noted or pinned otherwise."""
 
-    note: Annotated[str | None, Typed("TEXT", "--note", "leave it")] = optional(
-        "the words about it; null leaves them", None, max_length=LONGEST_NOTE
+    note: Annotated[str | None, Typed("TEXT", "--note", "no change")] = optional(
+        "new note; null: no change", None, max_length=LONGEST_NOTE
     )
-    pin: Annotated[bool | None, Typed("yes|no", "--pin", "leave it")] = optional(
-        "whether the history keeps it however long that grows; of one that newer ones replace, a copy in the "
-        "history is pinned; null leaves it",
+    pin: Annotated[bool | None, Typed("yes|no", "--pin", "no change")] = optional(
+        "whether it is protected from deletion; of a checkpoint that newer ones replace, a copy in the "
+        "history is pinned; null: no change",
         None,
     )
 
@@ -365,38 +373,37 @@ class CheckpointEvaluateParams(Params):
         Typed(
             "CHECKPOINT",
             default="the last one saved",
-            help=f"as `checkpoints list` shows it; {_NAMES}; `{NEWEST}` of a run that goes on is what it "
-            "trains at this moment",
+            help=f"its id in `checkpoints list`; {_NAMES}; `{NEWEST}` of the active run means its current "
+            "weights",
         ),
     ] = optional(
-        f"{_NAMED}; `{NEWEST}` of a run that goes on is what it trains at this moment; empty for the last "
-        "one saved",
+        f"{_NAMED}; `{NEWEST}` of the active run means its current weights; empty for the last one saved",
         "",
     )
     run: Annotated[Run, Typed("RUN", "--run", "latest")] = "latest"
     model_id: Annotated[int | None, Typed("N", "--model", "none")] = optional(
-        "in its place: weights of the run that goes on, of which the trainer holds the last ones", None, ge=0
+        "instead of a checkpoint: recent weights of the active run, by model id", None, ge=0
     )
     episodes: Annotated[int, Typed("N", "--episodes", "20")] = optional(
-        "how many are played", 20, ge=1, le=10_000
+        "number of episodes", 20, ge=1, le=10_000
     )
     seed: Annotated[int, Typed("S", "--seed", "0")] = optional(
-        "of the first of them; each further one has the next", 0, ge=0, lt=2**31
+        "seed of the first episode; each further one takes the next seed", 0, ge=0, lt=2**31
     )
     stochastic: Annotated[bool, Typed("", "--stochastic", "take the best ones")] = optional(
-        "draw actions from what the policy says", False
+        "sample actions from the policy", False
     )
     overrides: dict[str, Any] = optional(
-        "settings by dotted key, above those of the checkpoint, such as `env.kwargs`", {}
+        "settings by dotted key, which win over those of the checkpoint, such as `env.kwargs`", {}
     )
     frames: bool = optional(
-        "send pictures to windows that watch the job, and play at the pace of the environment meanwhile",
+        "send pictures to windows that watch the job, and play at the pace of the environment while they do",
         False,
     )
     video: Literal["", "mp4", "gif", "any"] = optional(
-        "film all of it, into a file of the job; `any`: as mp4 where that can be made, else as gif", ""
+        "save a video of all episodes as a file of the job; `any`: mp4 if possible, otherwise gif", ""
     )
-    trust: Annotated[str, Typed("", "--trust", "be asked", given=TRUST_ANY, help=_TRUST_HELP)] = optional(
+    trust: Annotated[str, Typed("", "--trust", "ask", given=TRUST_ANY, help=_TRUST_HELP)] = optional(
         "as in `run.resume`", ""
     )
 
@@ -404,32 +411,34 @@ class CheckpointEvaluateParams(Params):
 class JobParams(Params):
     """Which job."""
 
-    job: Annotated[str, Typed("ID", help="its id, as `soulsgui jobs list` shows it")] = Field(
-        description="its id"
-    )
+    job: Annotated[str, Typed("ID", help="its id in `soulsgui jobs list`")] = Field(description="its id")
 
 
 class ConfigGetParams(Params):
     """Whose values are asked for, too."""
 
-    run: str = optional("id of a run, to have its values as well", "")
+    run: str = optional("id of a run whose values to include", "")
 
 
 class ConfigCheckParams(Params):
     """What is looked at."""
 
-    text: str | None = optional("text of a config.yaml; null checks the saved one", None)
-    overrides: dict[str, Any] = optional("settings above it, by dotted key", {})
-    preset: str = optional("a preset below it", "")
+    text: str | None = optional("text of a config.yaml; null checks the saved file", None)
+    overrides: dict[str, Any] = optional("settings by dotted key, which win over it", {})
+    preset: str = optional("preset to use; the text wins over it", "")
 
 
 class ConfigSaveParams(Params):
     """Either the text whole, or changes by key."""
 
-    text: str | None = optional("the whole text", None, repr=False)  # secrets may stand in it
+    text: str | None = optional("the complete text", None, repr=False)  # secrets may stand in it
     changes: dict[str, Any] = optional("settings by dotted key", {})
-    reset: list[str] = optional("keys that take the shipped value again", [])
-    base_hash: str | None = optional("hash the change was made from, else `not_now`; null overwrites", None)
+    reset: list[str] = optional("keys to set back to their defaults", [])
+    base_hash: str | None = optional(
+        "hash of the text that was edited; if the file has changed since, `not_now` is answered; null "
+        "overwrites",
+        None,
+    )
 
 
 class ConfigApplyParams(Params):
@@ -447,60 +456,63 @@ class HistoryQueryParams(Params):
 
     run: Run = "latest"
     metric: str = optional("`return`, `length`, or a name from an update row's values", "return")
-    client: str = optional("only this client's episodes; empty for all", "")
+    client: str = optional("only the episodes of this client; empty for all", "")
     x: Literal["episode", "env_step", "update", "time"] = optional(
-        "the axis of `start` and `end`, along which buckets are of equal width; for `update` along env_step",
+        "axis of `start` and `end`, which is divided into buckets of equal width (for `update`: by env_step)",
         "episode",
     )
-    start: float | None = optional("where it begins on that axis", None)
-    end: float | None = optional("where it ends on that axis", None)
+    start: float | None = optional("start of the range on that axis", None)
+    end: float | None = optional("end of the range on that axis", None)
     points: int = optional(
-        "most buckets to answer with (at least one for each attempt): so many rows come singly",
+        "largest number of buckets (at least one for each attempt); up to so many rows are returned as "
+        "they are",
         2000,
         ge=1,
         le=200_000,
     )
-    missing_ok: bool = optional("what the run does not know has an empty curve, and is not refused", False)
+    missing_ok: bool = optional(
+        "return an empty curve for a metric that the run does not have, instead of an error", False
+    )
 
 
 class HistoryLogsParams(Params):
     """Which lines."""
 
-    service: str = optional("name of the service; empty for all of the run, by time", "")
+    service: str = optional("name of the service; empty for all of the run, sorted by time", "")
     run: Run = "latest"
-    before: int | None = optional("only lines with smaller numbers; null for the newest", None)
-    n: int = optional("how many lines", 200, ge=1, le=5000)
-    level: Literal["debug", "info", "warning", "error"] = optional("least level", "debug")
-    filter: str = optional("only lines that contain this text, whatever its case", "")
+    before: int | None = optional("only lines before this number; null for the newest", None)
+    n: int = optional("number of lines", 200, ge=1, le=5000)
+    level: Literal["debug", "info", "warning", "error"] = optional("lowest level", "debug")
+    filter: str = optional("only lines that contain this text, in upper or lower case", "")
 
 
 class HistoryEventsParams(Params):
     """Which events."""
 
-    since: int = optional("those after this number", 0)
+    since: int = optional("only entries after this number", 0)
 
 
 class HistoryAuditParams(Params):
     """Which commands."""
 
-    since: int = optional("those after this number", 0)
-    limit: int = optional("the newest of these, so many", 500, ge=1, le=2000)
+    since: int = optional("only entries after this number", 0)
+    limit: int = optional("at most so many, the newest", 500, ge=1, le=2000)
 
 
 class ClientParams(Params):
     """Which client."""
 
-    client: Annotated[
-        str, Typed("NAME", help="its id or its name, as `soulsgui clients list` shows them")
-    ] = Field(description="its id")
+    client: Annotated[str, Typed("NAME", help="its id or name in `soulsgui clients list`")] = Field(
+        description="its id"
+    )
 
 
 class ClientPauseParams(ClientParams):
     """Which client waits, and for how long."""
 
-    after_episode: bool = optional("it may finish the episodes it is in; in client mode only", False)
+    after_episode: bool = optional("let it finish its episodes first; in client mode only", False)
     for_s: float | None = optional(
-        "seconds after which it goes on by itself, null for not at all; in client mode only",
+        "seconds after which it continues by itself, null for never; in client mode only",
         None,
         gt=0,
         le=7 * 86_400,
@@ -510,26 +522,28 @@ class ClientPauseParams(ClientParams):
 class RejectsParams(Params):
     """Whose chunks."""
 
-    client: Annotated[str, Typed("NAME", default="of all")] = optional("only those of this client", "")
+    client: Annotated[str, Typed("NAME", default="all clients")] = optional("only those of this client", "")
 
 
 class ClientLogParams(ClientParams):
     """Which client, and how much of it."""
 
-    n: Annotated[int, Typed("LINES", "-n", "50", implied=50)] = optional("how many lines", 100, ge=1, le=1000)
+    n: Annotated[int, Typed("LINES", "-n", "50", implied=50)] = optional(
+        "number of lines", 100, ge=1, le=1000
+    )
 
 
 class InviteParams(Params):
     """Who is invited."""
 
-    client: str = Field(description="its id, such as gamer-01")
+    client: str = Field(description="id of the client, such as gamer-01")
 
 
 class ClientRenameParams(ClientParams):
     """Which client is called something else."""
 
-    name: Annotated[str, Typed("TEXT", default="its id again", implied="")] = Field(
-        max_length=64, description="the name"
+    name: Annotated[str, Typed("TEXT", default="its id", implied="")] = Field(
+        max_length=64, description="new name"
     )
 
 
@@ -546,16 +560,16 @@ class AgreeParams(Params):
     """What this computer may run for the server that it plays for."""
 
     server_id: str = Field(description="its id")
-    digest: Digest = Field("", description="of the `asks` that was agreed to; empty: of none")
-    always: bool = Field(False, description="whatever the server names, also later")
+    digest: Digest = Field("", description="digest of the `asks` that was agreed to; empty for none")
+    always: bool = Field(False, description="agree to whatever the server names, also later")
 
 
 class JoinParams(InvitationParams):
     """An invitation, and what may run for its server."""
 
-    digest: Digest = Field("", description="of the `runs` that was agreed to; empty: of none")
+    digest: Digest = Field("", description="digest of the `runs` that was agreed to; empty for none")
     always: bool | None = Field(
-        None, description="whatever the server names, also later; null: as it was agreed before"
+        None, description="agree to whatever the server names, also later; null: as before"
     )
 
 
@@ -563,7 +577,7 @@ class SavedServerParams(Params):
     """Which saved server."""
 
     server_id: str = Field(
-        description="its id; empty for the server that runs on this computer, which can't be forgotten"
+        description="its id; empty for the server on this computer, which can't be forgotten"
     )
 
 
@@ -571,9 +585,9 @@ class ServerPlaceParams(SavedServerParams):
     """Where a saved server is."""
 
     place: str = Field(
-        max_length=300, description="host and port, such as `192.168.1.7:6379`; without a port the known one"
+        max_length=300, description="host and port, such as `192.168.1.7:6379`; without a port, the known one"
     )
-    confirmed: bool = optional("take it although nobody, or somebody else, answers there now", False)
+    confirmed: bool = optional("save it even if no server, or another server, answers there now", False)
 
 
 class RulesParams(Params):
@@ -587,17 +601,17 @@ class ServerSetParams(Params):
 
     lan: Annotated[
         Literal["on", "off"] | None,
-        Typed("on|off", "--lan", "leave it", help="whether other computers come in at private addresses"),
-    ] = optional("whether other computers come in at this machine's private addresses (`redis.lan`)", None)
+        Typed("on|off", "--lan", "no change", help="let other computers in at private addresses"),
+    ] = optional("let other computers in at the private addresses of this machine (`redis.lan`)", None)
     public: Annotated[
         Literal["on", "off"] | None,
-        Typed("on|off", "--public", "leave it", help="whether also at those that are not private"),
-    ] = optional("whether they also come in at those that are not private (`redis.public`)", None)
-    port: Annotated[int | None, Typed("PORT", "--port", "leave it")] = optional(
-        "the port where they come in (`redis.port`)", None, ge=1, le=65_535
+        Typed("on|off", "--public", "no change", help="let them in at public addresses, too"),
+    ] = optional("let them in at its public addresses, too (`redis.public`)", None)
+    port: Annotated[int | None, Typed("PORT", "--port", "no change")] = optional(
+        "port for other computers (`redis.port`)", None, ge=1, le=65_535
     )
-    new_token: Annotated[bool, Typed("", "--new-token", "keep it")] = optional(
-        "another token of the control API; the older one ends at once", False
+    new_token: Annotated[bool, Typed("", "--new-token", "keep the token")] = optional(
+        "make a new token for the control API; the old one ends at once", False
     )
 
 
@@ -648,7 +662,7 @@ class Command:
 _BOTH: tuple[Role, ...] = ("server", "client")
 _CLIENT: tuple[Role, ...] = ("client",)
 _STARTING: Mapping[Role, str] = {"server": "starting the services"}
-_GOING_OVER: Mapping[Role, str] = {"client": "going over to that server"}
+_GOING_OVER: Mapping[Role, str] = {"client": "changing to that server"}
 
 COMMANDS: dict[str, Command] = {
     command.name: command
@@ -656,7 +670,7 @@ COMMANDS: dict[str, Command] = {
         Command(
             "server.hello",
             Empty,
-            "say who answers and what it can do",
+            "return who answers and what it can do",
             results.Hello,
             roles=_BOTH,
             reads=True,
@@ -664,7 +678,7 @@ COMMANDS: dict[str, Command] = {
         Command(
             "server.usage",
             Empty,
-            "say what takes the disk, the memory of Redis, and the network",
+            "show the use of disk, Redis memory and network",
             results.Usage,
             typed="usage",
             reads=True,
@@ -673,11 +687,13 @@ COMMANDS: dict[str, Command] = {
         Command(
             "server.set",
             ServerSetParams,
-            "change where other computers come in, or the token of the control API, while it runs",
+            "change the addresses for other computers, or the token of the control API, while the server "
+            "runs",
             results.Reach,
-            "The run goes on. With a new token every window and program has to read `control.json` anew. A "
-            "client gets another secret by `clients.invite.reissue`; the password of the server is good for "
-            "who can open its socket alone, and is made anew at a start that finds no file of it.",
+            "The run continues. With a new token every window and program has to read `control.json` "
+            "again. A client gets a new secret by `clients.invite.reissue`. The password of the server "
+            "only works for those who can open its socket; if its file is missing at a start, a new one is "
+            "made.",
             typed="server set",
             examples=("server set --lan on", "server set --port 6380", "server set --new-token"),
         ),
@@ -707,17 +723,17 @@ COMMANDS: dict[str, Command] = {
         Command(
             "service.local_clients",
             LocalClientsParams,
-            "start or stop clients of the server's own until there are so many",
+            "start or stop local clients of the server until there are so many",
             results.ClientCount,
         ),
         Command(
             "run.start",
             RunStartParams,
-            "begin a new run",
+            "start a new run",
             results.RunPlace,
             "Answered when trainer and telemetry are ready, or when it waits in the queue. With several "
-            "seeds the first begins and the others wait. A run of the queue has the settings of the moment "
-            "in which it was asked for.",
+            "seeds, the first run starts and the others wait. A queued run keeps the settings it was "
+            "queued with.",
             long=_STARTING,
             typed="run start",
             examples=(
@@ -729,10 +745,10 @@ COMMANDS: dict[str, Command] = {
         Command(
             "run.resume",
             RunResumeParams,
-            "go on with a run as a new attempt",
+            "resume a run, as a new attempt",
             results.RunPlace,
-            "Answered when trainer and telemetry are ready. A run that has reached a goal goes on from its "
-            "newest checkpoint only with another goal, or without one.",
+            "Answered when trainer and telemetry are ready. A run that has reached its goal resumes from "
+            "its newest checkpoint only with another goal, or without one.",
             long=_STARTING,
             typed="run resume",
             examples=("run resume", "run resume 2026-11-20_10-00-00_first --set stop.env_steps=2000000"),
@@ -749,16 +765,16 @@ COMMANDS: dict[str, Command] = {
         Command(
             "run.pause",
             Empty,
-            "let the run rest, with everything kept",
+            "pause the run and keep everything",
             results.Done,
-            "Clients are granted nothing and nothing is learned.",
+            "Clients wait, and nothing is learned.",
             typed="run pause",
         ),
-        Command("run.continue", Empty, "let a paused run go on", results.Done, typed="run continue"),
+        Command("run.continue", Empty, "continue a paused run", results.Done, typed="run continue"),
         Command(
             "run.queue.list",
             Empty,
-            "list the runs that wait for their turn",
+            "list the runs in the queue",
             results.RunQueued,
             typed="run queue list",
             reads=True,
@@ -767,14 +783,14 @@ COMMANDS: dict[str, Command] = {
         Command(
             "run.queue.move",
             QueueMoveParams,
-            "let a run of the queue begin earlier or later",
+            "move a run to another place in the queue",
             results.RunQueued,
             typed="run queue move",
         ),
         Command(
             "run.queue.remove",
             QueueRemoveParams,
-            "take runs out of the queue; what they were to begin with is gone",
+            "remove runs from the queue; their settings are discarded",
             results.RunQueued,
             typed="run queue remove",
         ),
@@ -782,7 +798,7 @@ COMMANDS: dict[str, Command] = {
         Command(
             "runs.show",
             RunParams,
-            "tell a run with its settings, versions and checkpoints",
+            "show a run with its settings, versions and checkpoints",
             results.RunDetails,
             typed="runs show",
             reads=True,
@@ -791,7 +807,7 @@ COMMANDS: dict[str, Command] = {
         Command(
             "runs.compare",
             RunsCompareParams,
-            "tell what differs between runs",
+            "show what differs between runs",
             results.RunComparison,
             typed="runs compare",
             reads=True,
@@ -800,32 +816,32 @@ COMMANDS: dict[str, Command] = {
         Command(
             "runs.edit",
             RunsEditParams,
-            "change name or note of a run, or pin it",
+            "change the name or note of a run, or pin it",
             results.RunSummary,
             typed="runs edit",
             examples=("runs edit 2026-11-20_10-00-00 --name first --pin yes",),
         ),
         Command(
-            "runs.trash", WholeRunParams, "throw a run into the bin", results.RunSummary, typed="runs trash"
+            "runs.trash", WholeRunParams, "move a run to the bin", results.RunSummary, typed="runs trash"
         ),
         Command(
             "runs.restore",
             OneRunParams,
-            "put a run of the bin back",
+            "restore a run from the bin",
             results.RunSummary,
             typed="runs restore",
         ),
         Command(
             "runs.purge",
             RunsPurgeParams,
-            "remove runs of the bin for good, and tell how much room that makes",
+            "delete runs from the bin for good, and report the space freed",
             results.Freed,
             typed="runs purge",
         ),
         Command(
             "runs.export",
             RunParams,
-            "write a run into one file: settings, versions, curves, models, a report to read",
+            "export a run as one file: settings, versions, curves, models and a report",
             results.Exported,
             "The file (`.soulsrun`, a zip) opens on any server: `runs.import`.",
             job="writing the run into a file",
@@ -835,10 +851,10 @@ COMMANDS: dict[str, Command] = {
         Command(
             "runs.import",
             RunsImportParams,
-            "take a run from a file into the library",
+            "import a run from a file into the library",
             results.RunSummary,
-            "Nothing of it is executed; whoever goes on with it is asked first, as with every run from "
-            "elsewhere.",
+            "None of its code is executed. Whoever resumes it is asked first, as with every run from "
+            "another computer.",
             job="reading the file",
         ),
         Command(
@@ -858,17 +874,17 @@ COMMANDS: dict[str, Command] = {
         Command(
             "experiments.compare",
             CompareParams,
-            "return experiments side by side, with the probability of improvement between each two",
+            "compare experiments, with the probability of improvement for each pair",
             results.Comparison,
             reads=True,
         ),
         Command(
             "sweep.start",
             SweepStartParams,
-            "search values of settings with which a run does best",
+            "search for the settings with which a run does best",
             results.SweepStatus,
             "Each trial is a run of the queue. Needs Optuna, which keeps the sweep in `sweeps.sqlite3` of "
-            "the data folder. One sweep at a time; it goes on when the server is back.",
+            "the data folder. One sweep at a time; it continues when the server is restarted.",
         ),
         Command(
             "sweep.status",
@@ -880,14 +896,14 @@ COMMANDS: dict[str, Command] = {
         Command(
             "sweep.stop",
             Empty,
-            "end the sweep that goes on, and the run of its trial",
+            "stop the active sweep, and the run of its trial",
             results.SweepStatus,
             long={"server": "ending the trial"},
         ),
         Command(
             "history.query",
             HistoryQueryParams,
-            "return a curve, in buckets",
+            "return a curve, averaged in buckets",
             results.History,
             roles=_BOTH,
             reads=True,
@@ -903,7 +919,7 @@ COMMANDS: dict[str, Command] = {
         Command(
             "history.events",
             HistoryEventsParams,
-            "return what has happened",
+            "return the events",
             results.EventList,
             roles=_BOTH,
             reads=True,
@@ -911,7 +927,7 @@ COMMANDS: dict[str, Command] = {
         Command(
             "history.audit",
             HistoryAuditParams,
-            "return the commands that changed something, who gave them, and what became of them",
+            "return the commands that changed something, who gave them, and their outcome",
             results.AuditList,
             roles=_BOTH,
             reads=True,
@@ -919,7 +935,7 @@ COMMANDS: dict[str, Command] = {
         Command(
             "checkpoint.list",
             CheckpointListParams,
-            "list the checkpoints of a run, verified, the newest first",
+            "verify and list the checkpoints of a run, the newest first",
             results.CheckpointList,
             reads=True,
         ),
@@ -928,7 +944,7 @@ COMMANDS: dict[str, Command] = {
             CheckpointSaveParams,
             "save a checkpoint now",
             results.CheckpointTold,
-            "Answered when it is on the disk.",
+            "Answered when it is on disk.",
             long={"server": "saving"},
             typed="quicksave",
             as_json=True,
@@ -943,44 +959,45 @@ COMMANDS: dict[str, Command] = {
         Command(
             "checkpoint.load",
             CheckpointParams,
-            "let the run that goes on continue from a checkpoint, of it or of another run",
+            "continue the active run from a checkpoint, of its own or of another run",
             results.CheckpointTold,
-            "It is saved first, and goes on as a new attempt: clients stay, model ids never go back.",
+            "It is saved first, and continues as a new attempt: clients stay connected, and model ids "
+            "never go back.",
             job="saving, then loading",
             typed="checkpoints load",
         ),
         Command(
             "checkpoint.export",
             CheckpointExportParams,
-            "write a checkpoint as a file for other programs",
+            "export a checkpoint as a file for other programs",
             results.Exported,
-            "An ONNX graph is compared with the policy before it is called done.",
+            "An ONNX graph is compared with the policy before the job is done.",
             job="reading the checkpoint",
             file=True,
             typed="checkpoints export",
             examples=("checkpoints export best --format onnx",),
         ),
         Command(
-            "checkpoint.trash", CheckpointParams, "throw a checkpoint into the bin", typed="checkpoints trash"
+            "checkpoint.trash", CheckpointParams, "move a checkpoint to the bin", typed="checkpoints trash"
         ),
         Command(
             "checkpoint.restore",
             CheckpointParams,
-            "put a checkpoint of the bin back",
+            "restore a checkpoint from the bin",
             results.CheckpointTold,
             typed="checkpoints restore",
         ),
         Command(
             "checkpoint.purge",
             CheckpointPurgeParams,
-            "remove checkpoints of the bin for good, and tell how much room that makes",
+            "delete checkpoints from the bin for good, and report the space freed",
             results.Freed,
             typed="checkpoints purge",
         ),
         Command(
             "checkpoint.verify",
             CheckpointVerifyParams,
-            "read every file of the checkpoints of a run anew, and check it by its hash",
+            "read every file of the checkpoints of a run again, and check its hash",
             results.CheckpointList,
             job="reading the checkpoints",
             typed="checkpoints verify",
@@ -990,7 +1007,7 @@ COMMANDS: dict[str, Command] = {
         Command(
             "checkpoint.evaluate",
             CheckpointEvaluateParams,
-            "play episodes with weights of a run, in the background",
+            "play episodes with the weights of a run, in the background",
             results.Evaluated,
             job="waiting for the weights",
         ),
@@ -1008,7 +1025,7 @@ COMMANDS: dict[str, Command] = {
             JobParams,
             "cancel a job",
             results.JobTold,
-            "Answered when it has ended, which it may have done before.",
+            "Answered when it has ended, also if it had ended before.",
             typed="jobs cancel",
         ),
         Command(
@@ -1021,62 +1038,68 @@ COMMANDS: dict[str, Command] = {
         Command(
             "config.check",
             ConfigCheckParams,
-            "return every mistake, without changing anything",
+            "return all mistakes, without changing anything",
             results.ConfigProblems,
             reads=True,
         ),
         Command(
             "config.apply",
             ConfigApplyParams,
-            "let the run that goes on have other values of live settings",
+            "change live settings of the active run",
             results.Applied,
-            "They are noted in the run's folder and used from a known update on, also when it is resumed. No "
-            "client is told of them.",
+            "They are saved in the run's folder and used from a known update on, also after a resume. "
+            "Clients don't learn of them.",
         ),
         Command(
             "config.undo",
             Empty,
-            "take the last `config.apply` back; given again, the one before it",
+            "undo the last `config.apply`; repeated, the one before it",
             results.Applied,
             typed="hyper undo",
         ),
         Command("config.save", ConfigSaveParams, "write the user's config.yaml", results.SavedConfig),
-        Command("config.presets", Empty, "list the shipped presets", results.PresetList, reads=True),
+        Command("config.presets", Empty, "list the presets", results.PresetList, reads=True),
         Command(
             "alerts.test",
             Empty,
             "send an alert to the webhook now",
             results.AlertSent,
-            "Answered when it was taken.",
+            "Answered when the webhook has accepted it.",
             typed="alerts test",
         ),
-        Command("clients.pause", ClientPauseParams, "let a client wait", roles=_BOTH, typed="clients pause"),
+        Command("clients.pause", ClientPauseParams, "pause a client", roles=_BOTH, typed="clients pause"),
         Command(
             "clients.resume",
             ClientParams,
-            "let a client go on",
-            more="One of the server's own that was stopped is started again.",
+            "continue a client",
+            more="A local client of the server that was stopped is started again.",
             roles=_BOTH,
             typed="clients resume",
         ),
         Command(
-            "clients.drain", ClientParams, "let a client finish its episodes and stop", typed="clients drain"
+            "clients.drain",
+            ClientParams,
+            "let a client finish its episodes, then stop it",
+            typed="clients drain",
         ),
-        Command("clients.stop", ClientParams, "let a client stop at once", typed="clients stop"),
+        Command("clients.stop", ClientParams, "stop a client at once", typed="clients stop"),
         Command(
             "clients.rename",
             ClientRenameParams,
-            "call a client something else on screen",
+            "change the name of a client on screen",
             more="Its id stays.",
             typed="clients rename",
         ),
         Command(
-            "clients.forget", ClientParams, "take a client that is gone off the list", typed="clients forget"
+            "clients.forget",
+            ClientParams,
+            "remove a client that has left from the list",
+            typed="clients forget",
         ),
         Command(
             "clients.log",
             ClientLogParams,
-            "what a client wrote last",
+            "show the last log lines of a client",
             results.ClientLog,
             typed="clients log",
             reads=True,
@@ -1085,30 +1108,31 @@ COMMANDS: dict[str, Command] = {
         Command(
             "clients.look",
             ClientParams,
-            "a small picture of what a client's game shows now",
+            "return a small picture of a client's game",
             GamePicture,
-            more="Its owner allows it, by the rules on that computer; for the server's own clients "
-            "`client.shown` does. Each call leaves a wish for one picture with the client.",
+            more="Its owner has to allow it in the rules on that computer; for local clients of the server, "
+            "`client.shown` has to be set. Each call asks the client for one picture.",
             repeated=True,
         ),
         Command(
             "clients.release",
             ClientParams,
-            "let a client that was cut off send again",
+            "release a client that was cut off, so that it may send again",
             typed="clients release",
         ),
         Command(
             "clients.purge",
             ClientParams,
-            "let the run learn no more from what a client has sent so far",
+            "stop the run from learning from what a client has sent so far",
             results.Purged,
-            more="It leaves the replay memory, where the algorithm has one; what was learned from it stays.",
+            more="Its samples are removed from the replay memory, if the algorithm has one; what was "
+            "learned from them stays.",
             typed="clients purge",
         ),
         Command(
             "clients.rejects",
             RejectsParams,
-            "the last samples that were refused, and why",
+            "show the last samples that were refused, and why",
             results.RejectList,
             typed="clients rejects",
             reads=True,
@@ -1123,27 +1147,27 @@ COMMANDS: dict[str, Command] = {
         Command(
             "clients.invite.reissue",
             InviteParams,
-            "give a client that was invited before another secret; the older one ends at once",
+            "give an invited client a new secret; the old one ends at once",
             results.NewInvitation,
         ),
         Command(
             "clients.invite.list",
             Empty,
-            "say who was invited, and what a new invitation would tell",
+            "return who was invited, and the addresses of a new invitation",
             results.InvitationList,
             reads=True,
         ),
         Command(
             "clients.revoke",
             ClientParams,
-            "take an invitation back and cut its computer off",
+            "revoke an invitation and cut off its computer",
             results.CutOff,
             typed="revoke",
         ),
         Command(
             "servers.list",
             Empty,
-            "list everyone who invited this computer",
+            "list the servers that invited this computer",
             results.SavedServers,
             roles=_CLIENT,
             reads=True,
@@ -1151,7 +1175,7 @@ COMMANDS: dict[str, Command] = {
         Command(
             "servers.look",
             InvitationParams,
-            "say what accepting an invitation would mean; changes nothing",
+            "return what accepting an invitation would mean",
             results.OfferedServer,
             roles=_CLIENT,
             reads=True,
@@ -1167,26 +1191,26 @@ COMMANDS: dict[str, Command] = {
         Command(
             "servers.agree",
             AgreeParams,
-            "let the server this computer plays for run here what it asks for",
+            "allow the server that this computer plays for to run what it asks for",
             roles=_CLIENT,
         ),
         Command(
             "servers.choose",
             SavedServerParams,
-            "play for a saved server from now on, or, not playing, at the next switching on",
+            "play for a saved server from now on, or from the next start if not playing now",
             roles=_CLIENT,
             long=_GOING_OVER,
         ),
         Command(
             "servers.forget",
             SavedServerParams,
-            "forget an invitation; a client that plays for its server ends",
+            "forget an invitation; a client that plays for its server is stopped",
             roles=_CLIENT,
         ),
         Command(
             "servers.test",
             Empty,
-            "try out the server this computer plays for; changes nothing",
+            "test the connection to the server that this computer plays for",
             results.ServerTest,
             roles=_CLIENT,
             reads=True,
@@ -1194,7 +1218,7 @@ COMMANDS: dict[str, Command] = {
         Command(
             "servers.change_address",
             ServerPlaceParams,
-            "look for a saved server at another address first, once it is found there",
+            "change the address of a saved server, if it is found there",
             results.AddressChange,
             roles=_CLIENT,
             long={"client": "looking for that server"},
@@ -1202,7 +1226,7 @@ COMMANDS: dict[str, Command] = {
         Command(
             "rules.get",
             Empty,
-            "tell when the client may play, and which rules can't be followed on this system",
+            "return when the client may play, and which rules don't work on this system",
             results.RulesState,
             roles=_CLIENT,
             reads=True,
@@ -1210,7 +1234,7 @@ COMMANDS: dict[str, Command] = {
         Command(
             "rules.set",
             RulesParams,
-            "let the client play by other rules from now on",
+            "change the rules of the client",
             results.RulesState,
             roles=_CLIENT,
         ),

@@ -95,7 +95,7 @@ class Reach(Message):
     """Result of `server.set`: where other computers come in from now on.
 
     Attributes:
-        addresses: What a new invitation tells: host and port.
+        addresses: The addresses in a new invitation: host and port.
         reissue: Clients whose invitations name another port: they need new ones (`clients.invite.reissue`).
     """
 
@@ -183,11 +183,11 @@ class CheckpointInfo(Message):
         scored_by: What that is the mean of; empty when unknown, as of the best model of an older version.
         created: Seconds since the epoch.
         valid: Whether every file is there with the hash its manifest names.
-        resumable: Whether training can go on from it.
+        resumable: Whether training can continue from it.
         pinned: Whether it stays in the history of its run, however long that grows.
         evaluated: Of the evaluations of its weights that somebody asked for, the newest of those with most
             episodes; None without one, and of a checkpoint that stands in no list.
-        memory: Whether the whole replay memory is in it.
+        memory: Whether it contains the complete replay memory.
         memory_in_file: Whether the replay memory is in it but for the observations, which lie in a file of
             the run's folder (`learner.memory_limit`): of use only if training stops where this was saved.
         allowed: As in `Status`, for going on from it (`run.resume`).
@@ -221,7 +221,7 @@ class RunSummary(Message):
 
     Attributes:
         agent: As in `RunStatus`.
-        pinned: Whether it is kept from being thrown away.
+        pinned: Whether it is protected from deletion.
         allowed: As in `Status`, for going on with this run (`run.resume`) once any other is stopped.
     """
 
@@ -330,7 +330,7 @@ class SweepTrial(Message):
     """A trial of a sweep.
 
     Attributes:
-        state: `pruned` is one that was given up because others are better, because it diverged, or by hand.
+        state: `pruned` is one that was ended because others are better, because it diverged, or by hand.
         score: What it has come to; of one that is not complete the last mean return that it told.
         values: The settings that were searched, by dotted key.
         run_id: Its run; empty before that begins.
@@ -460,7 +460,7 @@ def episode_figures(returns: Sequence[float], lengths: Sequence[int]) -> dict[st
 
 
 class JobList(Message):
-    """The jobs that go on, and the last ones that ended, the newest first."""
+    """The running jobs, and the last ones that ended, the newest first."""
 
     jobs: list[Job]
 
@@ -521,7 +521,7 @@ class History(Message):
         high: Greatest value in it.
         count: Rows in it; 1 where the rows came one by one.
         overwritten: Whether a later attempt went back before the last row.
-        update: Updates that were made by then; told along that axis alone (`row` has those of updates).
+        update: Updates that were made by then; only along that axis (`row` has those of updates).
         clients: Those whose episodes the run has, the first 100.
         of_episodes: Whether the metric is one of episodes, as those of `telemetry.metrics` are.
     """
@@ -551,7 +551,7 @@ class ConfigValues(Message):
     """Result of `config.get`.
 
     Attributes:
-        defaults: Every setting's shipped value, by dotted key.
+        defaults: Every setting's default, by dotted key.
         saved: What the user's config.yaml overrides, by dotted key.
         running: The active run's effective values, by dotted key; empty without a run.
         run: The values of the run that was asked for, by dotted key; empty when none was.
@@ -591,7 +591,7 @@ class SavedConfig(Message):
 
 
 class NewInvitation(Message):
-    """Result of `clients.invite.create`. The secret is kept nowhere: this is the one time it is told.
+    """Result of `clients.invite.create`. The secret is not stored: it is only sent this once.
 
     Attributes:
         client: Its id.
@@ -780,7 +780,7 @@ class ClientLog(Message):
     """Result of `clients.log`: the newest lines, oldest first.
 
     Attributes:
-        whole: Whether it is all that was written; a client on another computer tells only what went wrong.
+        whole: Whether it is all that was written; a client on another computer only sends what went wrong.
     """
 
     lines: list[LogLine]
@@ -788,7 +788,7 @@ class ClientLog(Message):
 
 
 class Preset(Message):
-    """One shipped preset.
+    """One preset.
 
     Attributes:
         name: What `--preset` takes.
@@ -808,6 +808,6 @@ class Preset(Message):
 
 
 class PresetList(Message):
-    """The shipped presets."""
+    """The presets."""
 
     presets: list[Preset]

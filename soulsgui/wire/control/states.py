@@ -66,7 +66,7 @@ class RunStatus(TrainingProgress):
         goal_judged_by: Whose mean return has to reach `goal_return` (`stop.judged_by`): that of an
             evaluation (when a run has ended because one did, `mean_return` is its), that of training alone,
             where nobody can evaluate, or of both: greedy episodes confirm what training reached.
-        wished_pause: Whether it is to rest (`run.pause`), until it is told to go on.
+        wished_pause: Whether it should pause (`run.pause`), until `run.continue`.
         experiment: The experiment that it is a run of (`run.start` with several seeds); empty for none.
         sweep: The sweep that it is a trial of; empty for none.
     """
@@ -143,11 +143,11 @@ class ClientStatus(ClientProgress):
             while nothing waits for that.
         unconfined: In client mode, for a server that invited: why what runs may write wherever its owner may;
             empty where it is kept to a folder.
-        share: In client mode: which part of all that the trainer receives is of this computer, 0 to 1; None
-            while it plays nothing or nobody has told.
+        share: In client mode: which part of all that the trainer receives is of this computer, 0 to 1;
+            None while it is unknown.
         invited: When it was invited, seconds since the epoch; None for one that was not.
         invited_again: Whether it had been invited before, too.
-        allowed: As in `Status`, for the commands about this client; those that it may be told are left out.
+        allowed: As in `Status`, for the commands about this client; those that are allowed are left out.
     """
 
     id: str
@@ -191,8 +191,8 @@ class ServerStatus(Message):
 
     Attributes:
         memory_limit_bytes: Most memory it may use; 0 for no limit.
-        changed_at: When it began to answer, or was found to answer no longer, seconds since the epoch;
-            told in client mode only.
+        changed_at: When it began to answer, or was found to answer no longer, seconds since the epoch; in
+            client mode only.
         name: What the invitation calls it; empty for the one of this computer. In client mode only.
         round_trip_s: How long its answers take, seconds; None while there is none. In client mode only.
         error: Why it is not reached, in words: which addresses were tried, or that it does not let us in.
@@ -236,7 +236,7 @@ class Status(Message):
     """Everything at one moment: `GET /v1/status` and `soulsgui status --json`.
 
     Attributes:
-        queue: The runs that begin when the one that goes on has ended, in order.
+        queue: The runs that start when the active one has ended, in order.
         allowed: Why each command would be refused now, in words; empty where it would not. Parameters are as
             by default; `run.start` is one that stops the run that goes on first. Commands about one service
             or client are told there.
@@ -268,7 +268,7 @@ class Event(Numbered):
     """Something worth knowing tomorrow morning: what, why, and what to do.
 
     Attributes:
-        service: The service it is about, whose log at `time` tells more; may be empty.
+        service: The service it is about, whose log at `time` has details; may be empty.
         topic: What alerts know it by (`alerts.on`); empty for what is no alert.
     """
 
@@ -286,11 +286,11 @@ class AuditEntry(Numbered):
 
     Attributes:
         time: When it came.
-        params: What was told with it, as `name=value`; what is secret is left out.
+        params: Its parameters, as `name=value`; secrets are left out.
         origin: What gave it, as it calls itself: `SoulsGUI window`, `SoulsGUI command line`, another program.
         peer: From which address.
-        program: The process that holds that address, where the system tells.
-        outcome: `done`, the code of its error, or empty before its end, of which a dead runner never told.
+        program: The process that holds that address, if the system reports it.
+        outcome: `done`, the code of its error, or empty before its end, which is missing if the runner died.
         error: Why it was refused or failed.
         seconds: How long it took.
     """

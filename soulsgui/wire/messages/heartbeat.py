@@ -54,7 +54,7 @@ class InferenceFigures(Message):
     """What an inference server has done. It counts in it, and each beat tells what was counted by then.
 
     Attributes:
-        generation: Which process of its name it is: unrolls and memories begin anew with each.
+        generation: Which process of its name it is: unrolls and memories start again with each.
         turns: Times it has looked for something to do, several a second: it hangs when they stand still.
         clients: Clients that ask it at present.
         actions: Actions that it has chosen.
@@ -117,7 +117,7 @@ class ClientProgress(Message):
         env_steps_per_s: Recent rate.
         mean_return: Mean over its last 20 finished episodes.
         model_id: Weights in use, -1 before the first.
-        dropped: Environment steps given up because the buffer was full.
+        dropped: Environment steps dropped because the buffer was full.
         waits: How often it had to wait for the server: for credits, or for the next round.
         waited_s: Seconds it has waited so.
         waiting: Part of the last seconds in which it waited so, 0 to 1.
@@ -125,7 +125,7 @@ class ClientProgress(Message):
         step_ms: Recent mean time the environments take for a step of all of them, milliseconds.
         late_steps: Steps that began after their time on a fixed clock (`client.step_seconds`).
         human_steps: Steps that a person played; they are not sent.
-        env_restarts: How often the environment was made anew because it had failed.
+        env_restarts: How often the environment was created again after a failure.
         inference: What it has done as an inference server; None: it is none.
         shown: Whether its game may be looked at, and can be.
     """

@@ -91,7 +91,7 @@ EVALUATION_METRICS = tuple(evaluation_values((0.0,), (0,), 0.0, cut=1))
 
 
 class UpdateRow(Message):
-    """One update of the agent, or several told together; or an evaluation of the weights of an update.
+    """One update of the agent, or several reported together; or an evaluation of the weights of an update.
 
     (kind, attempt, update) names it.
 

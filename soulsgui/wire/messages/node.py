@@ -183,7 +183,7 @@ class Reject(Message):
         client: Who sent it.
         entry: Id of its entry in the client's stream.
         reason: Why (`messages.chunk.Reason`); where its segments were refused for several, the most frequent.
-        segments: How many of its segments were refused; 1 for a chunk that was refused whole.
+        segments: How many of its segments were refused; 1 for a completely refused chunk.
         time: When, seconds since the epoch.
         size: Its bytes.
         head: Its first bytes, hexadecimal.

@@ -37,7 +37,7 @@ class Rules(Message):
         only_hours: Only between two times of the day.
         begin: The first of them, local time.
         share: How much of the processor it may take.
-        end: The second; before the first it is one of the next day, and equal to it the whole day is meant.
+        end: The second; before the first it is one of the next day, and equal to it the full day is meant.
         writes_anywhere: Whether what a server has it run may write files wherever its owner may.
         shows_game: Whether the server may look at a small picture of the game.
     """

@@ -103,7 +103,7 @@ class Execution(Message):
         env_wrappers: What is put around it, as in the settings.
         num_envs: Environments side by side.
         workers: Processes of their own that they are spread over; 0: none.
-        restart_hook: Function that is called before an environment that failed is made anew; empty for none.
+        restart_hook: Function that is called before a failed environment is created again; empty for none.
         network: Class of the policy network, where that is none of this program's; empty otherwise.
     """
 

@@ -39,7 +39,7 @@ def test_the_next_free_name_is_offered_and_a_revoked_one_counts_as_never_invited
 
 def test_a_name_is_checked_as_it_is_typed() -> None:
     assert invite.wrong_name("").startswith("Give the computer")
-    assert invite.wrong_name("client-3").startswith("client-3 is a name of this server's own")
+    assert invite.wrong_name("client-3").startswith("client-3 is a name that this server uses")
     assert invite.wrong_name("two words").startswith("A name has letters")
     assert invite.wrong_name("gamer-01") == ""
 

@@ -86,7 +86,7 @@ def test_a_refusal_of_the_disk_is_said(
     monkeypatch.setattr("os.fsync", full)
     dialog.text.setPlainText("seed: 7\n")
     dialog.again.click()
-    assert "no room left" in dialog.wrong.text()
+    assert "no space left" in dialog.wrong.text()
     assert str(path) in dialog.wrong.text()
     assert path.read_text() == WRONG
     dialog.text.setPlainText(WRONG)  # with nothing unsaved it closes unasked

@@ -60,8 +60,8 @@ def test_what_is_typed_stays_when_the_state_is_read_again(
 def test_an_alert_is_sent_to_try_the_webhook_and_without_one_it_says_why_not(
     qtbot: QtBot, tab: ServerTab, fake: FakeFeed, shell: FakeShell
 ) -> None:
-    fake.change_allowed(alerts_test="No webhook is set: alerts go nowhere.")
-    assert (tab.test.isEnabled(), tab.no_test.text()) == (False, "No webhook is set: alerts go nowhere.")
+    fake.change_allowed(alerts_test="No webhook is set, so no alerts are sent.")
+    assert (tab.test.isEnabled(), tab.no_test.text()) == (False, "No webhook is set, so no alerts are sent.")
     fake.change_allowed()
     fake.answers["alerts.test"] = {"place": "ntfy.sh", "status": 200}
     tab.test.click()

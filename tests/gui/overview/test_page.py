@@ -158,11 +158,11 @@ def test_stopping_the_trainer_asks_first_and_a_refusal_is_told_with_its_remedy(
 
 
 def test_what_cant_be_done_is_off_and_says_why(page: OverviewPage, server: FakeFeed) -> None:
-    needs_redis = {"service.stop": "Nothing works without Redis."}
+    needs_redis = {"service.stop": "Everything needs Redis."}
     no_run = {"service.start": "No run is active."}
     server.change_services([service("redis", allowed=needs_redis)])
     stop, more = page.services.cards["redis"].stop, page.services.clients.more
-    assert (stop.isEnabled(), stop.toolTip()) == (False, "Nothing works without Redis.")
+    assert (stop.isEnabled(), stop.toolTip()) == (False, "Everything needs Redis.")
     assert page.services.cards["redis"].restart.isEnabled()
     assert more.isEnabled()
     server.change_services([service("redis"), service("trainer", "stopped", allowed=no_run)])

@@ -167,9 +167,9 @@ def test_a_disk_that_is_full_is_told_and_what_was_typed_is_saved_once_there_is_r
         opened = open_window(folders)
         page = config_page(opened)
         page.views.text.setPlainText("seed: 12\n")
-        said = f"There is no room left on the disk to write {place.overrides}"
+        said = f"There is no space left on the disk to write {place.overrides}"
         save_until(opened, page, lambda: said in words_of(opened.window.messages), "it is told")
-        assert "Make room there" in words_of(opened.window.messages)
+        assert "Free some space there" in words_of(opened.window.messages)
         assert (page.text, page.unsaved) == ("seed: 12\n", True)
         assert not [path for path in disk.iterdir() if path != filler], "nothing half written is left"
         filler.unlink()

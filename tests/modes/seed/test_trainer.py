@@ -145,7 +145,7 @@ def test_a_preset_s_goal_does_not_end_the_training() -> None:
 
 
 def test_another_agent_is_told() -> None:
-    with pytest.raises(UsageError, match="float is no agent of the DQN family"):
+    with pytest.raises(UsageError, match="float is not an agent of the DQN family"):
         Trainer(cast(Any, 3.0), Config(), ENV)
 
 

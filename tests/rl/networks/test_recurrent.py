@@ -26,7 +26,7 @@ def network(request: pytest.FixtureRequest) -> RecurrentTorso:
 
 
 def test_settings_without_a_cell_are_refused_with_what_to_set() -> None:
-    with pytest.raises(UsageError, match="names no cell"):
+    with pytest.raises(UsageError, match="needs a memory"):
         recurrent.recurrent_torso(NetworkSettings(), BoxSpec((4,), "float32"), torch.Generator())
 
 

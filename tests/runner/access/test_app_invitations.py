@@ -13,6 +13,7 @@ from soulsgui.wire.invitation import Invitation
 from soulsgui.wire.keys import GATEWAY, Keys
 from soulsgui.wire.messages.base import Instance
 from soulsgui.wire.messages.heartbeat import EXPIRY_S, Heartbeat
+from tests.faults.waiting import LIMIT_S
 from tests.runner.running import (
     address_of,
     call,
@@ -59,7 +60,7 @@ async def test_invited_seen_revoked_forgotten(runner: Runner, capsys: pytest.Cap
     await asyncio.to_thread(beat, invitation)
     await until(lambda: client(runner, "pc").state == "waiting")
     places = ["--config-dir", str(runner.folders.config), "--data-dir", str(runner.folders.data)]
-    for said in ("pc: pause is wished\n", "pc: it was paused already\n"):
+    for said in ("pc: pause requested\n", "pc: it was paused already\n"):
         assert await asyncio.to_thread(run, ["clients", "pause", "pc", *places]) == 0
         assert capsys.readouterr().out == said
         await until(lambda: client(runner, "pc").wish == "pause")
@@ -71,8 +72,8 @@ async def test_invited_seen_revoked_forgotten(runner: Runner, capsys: pytest.Cap
     for command in ("pause", "resume", "drain", "stop"):
         with pytest.raises(Refused, match="revoked"):
             await call(runner, f"clients.{command}", client="pc")
-    await runner.server_state.next_turn(5)
-    await runner.server_state.next_turn(5)
+    await runner.server_state.next_turn(LIMIT_S)
+    await runner.server_state.next_turn(LIMIT_S)
     assert client(runner, "pc").state == "revoked"
     assert client(runner, "pc").host == "pc"
     await call(runner, "clients.forget", client="pc")
@@ -89,8 +90,8 @@ async def test_invited_seen_revoked_forgotten(runner: Runner, capsys: pytest.Cap
         ("b", True),
     ]
     for command, params, said in (
-        ("clients.invite.create", {"client": "b"}, "invited already"),
-        ("clients.invite.create", {"client": "client-1"}, "server's own"),
+        ("clients.invite.create", {"client": "b"}, "already invited"),
+        ("clients.invite.create", {"client": "client-1"}, "this server uses"),
         ("clients.invite.reissue", {"client": "c"}, "never invited"),
         ("clients.revoke", {"client": "c"}, "never invited"),
         ("clients.forget", {"client": "c"}, "no client"),
@@ -117,7 +118,7 @@ async def test_who_was_invited_comes_in_later_but_for_a_damaged_list_which_is_an
     folders.invited.write_bytes(folders.invited.read_bytes()[:-9])
     async with opened(new_runner(folders)) as runner:
         event = next(event for event in runner.events.newest(20) if event.level == "error")
-        assert "list of the invited is lost" in event.what
+        assert "list of invited clients is lost" in event.what
         assert "clients.damaged-" in event.cause
         assert "soulsgui invite" in event.remedy
         assert await asyncio.to_thread(is_let_in, await invite(runner, "a"))

@@ -35,7 +35,7 @@ def test_a_secret_is_told_once_and_kept_nowhere(path: Path) -> None:
 def test_who_is_invited_already_needs_a_reissue_which_ends_the_older_secret(path: Path) -> None:
     invitations = Invitations(path)
     first = invitations.invite("a", reissue=False)
-    with pytest.raises(Refused, match="invited already") as caught:
+    with pytest.raises(Refused, match="already invited") as caught:
         invitations.invite("a", reissue=False)
     assert caught.value.remedy.endswith("soulsgui invite a --reissue")
     assert not Invitations(path).clients["a"].again
@@ -50,7 +50,7 @@ def test_neither_what_is_no_name_is_invited_nor_the_servers_own_clients(path: Pa
         with pytest.raises(UsageError):
             Invitations(path).invite(name, reissue=False)
     for name in ("client-7", "inference-1"):
-        with pytest.raises(Refused, match="server's own"):
+        with pytest.raises(Refused, match="this server uses"):
             Invitations(path).invite(name, reissue=False)
     assert Invitations(path).invite("client-7b", reissue=False)
 
@@ -115,7 +115,7 @@ def test_a_change_that_can_not_be_written_is_none(path: Path) -> None:
 @pytest.mark.parametrize(
     ("listens", "said", "steps"),
     [
-        (False, "the server listens on loopback alone", ["server set --lan on", "--reissue"]),
+        (False, "the server listens on loopback only", ["server set --lan on", "--reissue"]),
         (True, "this computer has no private address now", ["--reissue"]),
     ],
 )

@@ -243,7 +243,7 @@ def test_who_sends_without_a_beat_is_shown_with_what_was_refused_of_it_and_an_ow
     roster.take(turn({"silent": seen(None, None), "client-1": seen(None, None)}), 0.0)
     own, silent = roster.statuses(0.0, trainer(rejected_by_client={"silent": {"not_admitted": 7}}))
     assert (own.state, silent.state, silent.rejected) == ("joining", "lost", {"not_admitted": 7})
-    assert silent.error == "It sends, but gives no sign of life."
+    assert silent.error == "It sends samples, but no heartbeats."
     assert roster.statuses(0.0, None)[1].error == ""
 
 

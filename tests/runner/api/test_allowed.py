@@ -16,7 +16,7 @@ from tests.runner.running import call, until
 NO_RUN = "No run is active."
 ENDING = "The run is being ended."
 GOES_ON = "The run {run} is active."
-NEEDED = "Nothing works without Redis."
+NEEDED = "Everything needs Redis."
 NOT_PAUSED = "Run {run} was not paused: it is running."
 ONLINE = "client-1 is online: it would come back at once."
 NOT_CUT_OFF = "{client} is {state}: only a client that was cut off can be released."

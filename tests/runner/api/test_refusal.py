@@ -52,5 +52,5 @@ def test_text_that_no_file_can_hold_is_refused(params: dict[str, object]) -> Non
     with pytest.raises(ValidationError) as wrong:
         RunsEditParams.model_validate({"run": "latest"} | params)
     answer = as_api_error(wrong.value, "runs.edit")
-    assert "no valid text" in answer.message
+    assert "not valid text" in answer.message
     assert answer.to_json()

@@ -132,7 +132,7 @@ async def test_a_file_that_the_disk_has_no_room_for_leaves_nothing(
     monkeypatch.setattr(jobs_module, "free_disk_bytes", lambda path: 10**6)
     status, answer = await api.ask("POST", "files", data=b"x")
     assert (status, answer["error"]["code"]) == (500, "failed")
-    assert "no room" in answer["error"]["message"]
+    assert "not enough space" in answer["error"]["message"]
     assert not list((tmp_path / "files").iterdir())
 
 

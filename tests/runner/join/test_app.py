@@ -35,7 +35,7 @@ async def test_it_says_who_it_is_keeps_others_out_and_refuses_what_is_not_here(p
     assert hello["role"] == "client"
     assert set(hello["capabilities"]) < set(COMMANDS)
     assert "run.start" not in hello["capabilities"]
-    with pytest.raises(Refused, match=r"run\.start is no command"):
+    with pytest.raises(Refused, match=r"run\.start is not a command"):
         await call(playing, "run.start")
     for command, params in (
         ("service.start", {"name": "trainer"}),
@@ -126,7 +126,7 @@ async def test_without_a_server_it_waits_and_plays_once_there_is_one_unless_it_w
     assert (service(waiting).state, service(waiting).pid) == ("starting", None)
     server = waiting.status().server
     assert (server.reachable, server.url) == (False, "")
-    assert server.changed_at == pytest.approx(waiting.started, abs=5)
+    assert server.changed_at == pytest.approx(waiting.started, abs=60)
     # A start is answered at once: it is wanted already.
     await call(waiting, "service.stop" if off else "service.start", name="client")
     waiting.folders.server.mkdir(parents=True)

@@ -73,7 +73,7 @@ async def test_a_reissued_invitation_is_taken_over_and_a_revoked_client_is_shown
         newer.save(tmp_path / "gamer.soulsgui")
         places = ["--config-dir", str(folders.config), "--data-dir", str(folders.data)]
         assert await asyncio.to_thread(run, ["join", str(tmp_path / "gamer.soulsgui"), *places]) == 0
-        assert "has taken the invitation over" in capsys.readouterr().out
+        assert "has taken over the invitation" in capsys.readouterr().out
         await comes_to_be(runner, "online")
         assert Address.read(runner.folder.server_address).password == newer.secret
 

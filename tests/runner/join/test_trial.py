@@ -79,11 +79,11 @@ async def test_another_address_is_taken_only_when_confirmed_where_it_is_not_foun
     with pytest.raises(Refused, match="no invitation of a server"):
         await call(idle, "servers.change_address", server_id="nobody", place="127.0.0.1:1")
     idle.saved.keep(invitation)
-    with pytest.raises(UsageError, match="no address of a server"):
+    with pytest.raises(UsageError, match="not the address of a server"):
         await call(idle, "servers.change_address", server_id="server-1", place="127.0.0.1:port")
     stranger = invitation.model_copy(update={"secret": "unknown-to-that-server"})
     for kept, place, said in (
-        (stranger, f"127.0.0.1:{gateway.port}", "another one than atelier"),
+        (stranger, f"127.0.0.1:{gateway.port}", "a different server than atelier"),
         (invitation, f"127.0.0.1:{free_port()}", "No answer from"),
     ):
         idle.saved.keep(kept)

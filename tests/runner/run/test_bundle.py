@@ -50,7 +50,7 @@ def run(tmp_path: Path) -> RunFolder:
 @pytest.fixture
 def file(run: RunFolder, tmp_path: Path) -> Path:
     path = tmp_path / "one.soulsrun"
-    assert "read again whole" in export_run(run, path, told)
+    assert "read again without errors" in export_run(run, path, told)
     return path
 
 
@@ -109,7 +109,7 @@ def test_a_disk_without_room_takes_no_export(
     run: RunFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(bundle, "free_disk_bytes", lambda _path: 0)
-    with pytest.raises(SoulsGuiError, match="no room"):
+    with pytest.raises(SoulsGuiError, match="not enough space"):
         export_run(run, tmp_path / "one.soulsrun", told)
 
 
@@ -154,14 +154,14 @@ def without(name: str) -> Callable[..., None]:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (with_file("run/../outside"), "no file of a run"),
-        (with_file("run//etc/passwd"), "no file of a run"),
-        (with_file("run/checkpoint/../../x"), "no file of a run"),
-        (with_file("run/checkpoint/a\\b"), "no file of a run"),
-        (with_file("run/checkpoint/sub/x"), "no file of a run"),
-        (with_file("run/logs/trainer.log"), "no file of a run"),
-        (with_file("run/paused"), "no file of a run"),
-        (with_file("run/manual_save/\n/x"), "no file of a run"),
+        (with_file("run/../outside"), "not a file of a run"),
+        (with_file("run//etc/passwd"), "not a file of a run"),
+        (with_file("run/checkpoint/../../x"), "not a file of a run"),
+        (with_file("run/checkpoint/a\\b"), "not a file of a run"),
+        (with_file("run/checkpoint/sub/x"), "not a file of a run"),
+        (with_file("run/logs/trainer.log"), "not a file of a run"),
+        (with_file("run/paused"), "not a file of a run"),
+        (with_file("run/manual_save/\n/x"), "not a file of a run"),
         (with_file("run/checkpoint/x", sha256="0" * 64), "is damaged"),
         (with_file("run/checkpoint/x", b"x" * 2**20, size=10), "is damaged"),
         (with_file("run/checkpoint/x", size=2), "is damaged"),
@@ -196,7 +196,7 @@ def test_a_run_id_of_others_is_no_path_and_a_torn_file_or_a_full_disk_is_told(
             import_run(file, tmp_path / "there", "", told)
     file.write_bytes(whole)
     monkeypatch.setattr(bundle, "free_disk_bytes", lambda _: 10**6)
-    with pytest.raises(SoulsGuiError, match="no room"):
+    with pytest.raises(SoulsGuiError, match="not enough space"):
         import_run(file, tmp_path / "there", "", told)
 
 
@@ -207,7 +207,7 @@ def test_what_this_program_does_not_pack_so_is_not_unpacked(file: Path, tmp_path
     with zipfile.ZipFile(file, "w", kind) as archive:
         for name, data in contents.items():
             archive.writestr(name, data)
-    with pytest.raises(SoulsGuiError, match="not packed by this program"):
+    with pytest.raises(SoulsGuiError, match="not exported by this program"):
         import_run(file, tmp_path / "there", "", told)
 
 

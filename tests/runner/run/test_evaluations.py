@@ -129,7 +129,7 @@ async def test_checkpoints_are_played_by_their_settings_and_what_is_set_above_th
     with pytest.raises(NoCheckpointError):
         await asked(runner, checkpoint="best")
     (run.checkpoint / "weights.safetensors").write_bytes(b"x")
-    with pytest.raises(CheckpointError, match="none of its checkpoints is whole"):
+    with pytest.raises(CheckpointError, match="none of its checkpoints is valid"):
         await asked(runner)
 
 
@@ -166,7 +166,7 @@ async def test_clients_are_waited_for_no_longer_than_the_trainer_that_was_asked(
     runner.run_manager.node.return_value.phase = "frozen"
     runner.run_manager.record.attempt = 2
     runner.bus.ask = AsyncMock(return_value=Mock(result={"attempt": 1}))
-    with pytest.raises(Refused, match="was started again before clients had played"):
+    with pytest.raises(Refused, match="was restarted before clients had played"):
         await asked(runner, checkpoint="newest")
 
 

@@ -64,7 +64,7 @@ def test_statistics_are_of_the_runs_that_are_over_and_have_a_score(library: Libr
     ]
     assert find([second, first], "vtrace") is find([second, first], "latest") is second
     assert find([second, first], "2026-01-01") is first
-    for name, said in (("2026", "fits several"), ("", "no experiment"), ("ppoo", "no experiment")):
+    for name, said in (("2026", "matches several"), ("", "no experiment"), ("ppoo", "no experiment")):
         with pytest.raises(Refused, match=said):
             find([second, first], name)
 
@@ -122,7 +122,7 @@ def test_experiments_are_read_without_a_runner_in_words_as_json_and_as_csv(
         "40.0",
         "99.0",
     ]
-    assert "no run that is over and has a curve" in terminal.err("experiments show --figure x.png", code=2)
+    assert "no finished run with a curve" in terminal.err("experiments show --figure x.png", code=2)
     for words in ("ppo", "ppo ppo"):
         assert "at least two" in terminal.err(f"experiments compare {words}", code=2)
     assert json.loads(terminal.out("experiments list --json"))[1]["id"] == A

@@ -43,7 +43,7 @@ async def test_live_settings_change_at_a_known_update_stay_and_are_undone(runner
     run = runner.run_manager.run
     assert run is not None
     await until(lambda: runner.supervisor.running("evaluator"))
-    with pytest.raises(Refused, match="Nothing was changed"):
+    with pytest.raises(Refused, match="no change in this run"):
         await call(runner, "config.undo")
     evaluator = runner.supervisor.pid_of("evaluator")
 
@@ -61,7 +61,7 @@ async def test_live_settings_change_at_a_known_update_stay_and_are_undone(runner
     for rate in (1e-4, 1e-3):
         assert (await call(runner, "config.undo"))["change"]["after"][RATE] == rate
     assert runner.library.settings(run).evaluation.episodes == 10
-    with pytest.raises(Refused, match="Nothing was changed"):
+    with pytest.raises(Refused, match="no change in this run"):
         await call(runner, "config.undo")
 
 
@@ -76,7 +76,7 @@ async def test_what_can_not_change_in_a_run_that_goes_on_is_refused_and_changes_
         ({"ppo.gamma": 0.9, RATE: 1e-4}, "ppo.gamma: can't change"),
         ({"dqn.learning_rate": 1e-4}, "no effect while algorithm is ppo"),
         ({"evaluation.every_updates": 0}, "switched on or off"),
-        ({RATE: 1e-3}, "nothing changes"),
+        ({RATE: 1e-3}, "this changes nothing"),
     ):
         with pytest.raises(UsageError, match=said):
             await call(runner, "config.apply", keys=keys)

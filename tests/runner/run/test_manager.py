@@ -197,7 +197,7 @@ async def test_what_another_agent_saved_is_not_loaded(
     manager.session = RunSession(context, run, settings, context.library.record(run))
     runner: Any = SimpleNamespace(run_manager=manager, library=context.library)
     load: Any = HANDLERS["checkpoint.load"]
-    with pytest.raises(Refused, match="another environment, algorithm, agent or network"):
+    with pytest.raises(Refused, match="a different environment, algorithm, agent or network"):
         await load(runner, CheckpointParams(path="manual_save/1", run=other.run_id), None)
     assert run.chosen is None
 
@@ -210,7 +210,7 @@ def test_no_run_begins_from_what_another_agent_saved(context: RunContext, run: R
     manifest["files"][CONFIG] = {"sha256": sha256_of(target / CONFIG), "size": run.config.stat().st_size}
     (target / MANIFEST).write_text(json.dumps(manifest))
     asked = RunStartParams(from_checkpoint=f"{run.run_id}/manual_save/1", overrides={"algorithm": "sac"})
-    with pytest.raises(UsageError, match="learned by ppo: sac can't go on from it"):
+    with pytest.raises(UsageError, match="trained with ppo: sac can't continue from it"):
         beginning(context.folders, context.library, asked, Layer("--set"))
 
 
@@ -251,7 +251,7 @@ async def test_a_checkpoint_that_is_thrown_away_while_the_run_is_saved_is_not_go
 
     monkeypatch.setattr(context.bus, "ask", save_slowly, raising=False)
     session = RunSession(context, run, Settings(), context.library.record(run))
-    with pytest.raises(NoCheckpointError, match="history/1 was thrown away"):
+    with pytest.raises(NoCheckpointError, match="history/1 was deleted"):
         await session.load("history/1")
     assert run.chosen is None
     assert context.events.since(0) == []

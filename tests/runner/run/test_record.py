@@ -204,7 +204,7 @@ def test_what_rows_suggest_to_change_is_told_once(news: RunNews, events: list[Ev
         take(update, evaluation_values([1.0, 2.0], [3, 9], 0.5, cut=update))
     support, cut = events
     assert (support.level, support.service, support.run_id) == ("warning", "trainer", "run")
-    assert support.what.startswith("25% of the returns")
+    assert support.what.startswith("25% of the learned returns")
     assert "qr_dqn" in support.remedy
     assert (cut.level, cut.service, cut.run_id) == ("warning", "evaluator", "run")
     assert "were cut" in cut.what
@@ -222,7 +222,7 @@ def test_a_goal_that_is_reached_by_chance_again_and_again_is_told_of_more_and_mo
     told = [event.what for event in events]
     assert [words.split()[4] for words in told] == ["1", "2", "4", "8", "16"]
     assert "of 10. The run" in told[0]
-    assert "of 10 (16 times by now). The run" in told[-1]
+    assert "of 10 (16 times so far). The run" in told[-1]
 
 
 def test_that_a_run_is_not_saved_is_told_once_and_its_end_too(news: RunNews, events: list[Event]) -> None:

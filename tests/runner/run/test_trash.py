@@ -56,7 +56,7 @@ def test_a_checkpoint_comes_back_unless_its_place_is_taken(
     thrown.throw_checkpoint(run, library.checkpoints.get(run, "history/7"), goes_on=False)
     assert not (run.history / "7").exists()
     save(run.history / "7", run, "history", 71)
-    with pytest.raises(UsageError, match="there already"):
+    with pytest.raises(UsageError, match="already exists"):
         thrown.restore_checkpoint(run, "history/7")
     thrown.throw_checkpoint(run, library.checkpoints.get(run, "checkpoint"), goes_on=False)
     assert thrown.restore_checkpoint(run, "checkpoint") == "checkpoint"
@@ -104,7 +104,7 @@ def test_what_is_pinned_or_needed_is_not_thrown_away(library: Library, thrown: B
     with pytest.raises(Refused, match="keeps its current checkpoint"):
         thrown.throw_checkpoint(run, library.checkpoints.get(run, "checkpoint"), goes_on=True)
     run.resume_from.write_text("history/7")
-    with pytest.raises(Refused, match="about to go on from"):
+    with pytest.raises(Refused, match="about to continue from"):
         thrown.throw_checkpoint(run, library.checkpoints.get(run, "history/7"), goes_on=True)
     library.checkpoints.edit(run, "history/7", None, True)
     with pytest.raises(Refused, match="is pinned"):

@@ -81,11 +81,11 @@ def test_an_address_that_can_not_be_used_is_refused_in_words(url: str, said: str
         ((), ""),
         (("CONFIG", "SET", "maxmemory", "1gb"), ""),
         (("CONFIG", "SET", "maxmemory", "100mb"), f"redis.max_memory={100 * 2**20}"),
-        (("CONFIG", "SET", "maxmemory", "1gb", "maxmemory-policy", "allkeys-lru"), "throws data away"),
+        (("CONFIG", "SET", "maxmemory", "1gb", "maxmemory-policy", "allkeys-lru"), "discards data"),
         (("CONFIG", "SET", "requirepass", "another"), "does not let us in"),
         (("ACL", "SETUSER", "client.gamer-01", "~other:in:gamer-01"), "another redis.prefix"),
         (("ACL", "SETUSER", "client.gamer-01", "~souls:in:gamer-01"), ""),
-        (("ACL", "SETUSER", "default", "-acl"), "refuses what is needed"),
+        (("ACL", "SETUSER", "default", "-acl"), "refuses a command that is needed"),
         (("SHUTDOWN", "NOSAVE"), "No server answers"),
     ],
 )

@@ -53,4 +53,4 @@ def test_who_has_no_room_for_a_connection_here_takes_the_server_for_alive(
     monkeypatch.setattr(socket.socket, "connect", full)
     health = ping(address)
     assert (health.ready, health.tick is not None) == (False, True)
-    assert health.detail == "this computer has as many files and connections open as it may have"
+    assert health.detail == "this computer has reached its limit of open files and connections"

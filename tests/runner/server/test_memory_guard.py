@@ -105,10 +105,10 @@ async def test_from_half_on_credits_are_held_until_there_is_room(guarded: Guarde
     assert guarded.asked_for == ["hold"] * 3, "said again while it lasts"
     assert guarded.asked[0].args["seconds"] > 2
     assert "full: clients wait. " in guarded.guard.words
-    assert "wait to be taken off the server, most of good (" in guarded.guard.words
+    assert "wait to be read, most of it from good (" in guarded.guard.words
     ((level, what),) = guarded.told
     assert level == "warning"
-    assert "clients are granted nothing more" in what
+    assert "clients have to wait" in what
     guarded.connection.xtrim(key, maxlen=0)
     await guarded.guard.look()
     assert guarded.guard.words == ""
@@ -145,7 +145,7 @@ async def test_without_a_trainer_streams_are_emptied_and_each_is_told_of_once(gu
         await guarded.guard.look()
     assert (guarded.asked, guarded.held("flood")) == ([], 0)
     (event,) = [one for one in guarded.events.newest(100) if "flood" in one.what]
-    assert "What flood had sent was taken off" in event.what
+    assert "What flood had sent was deleted" in event.what
     assert "No trainer answers" in event.cause
     guarded.trainer_runs = True
     guarded.fill(guarded.keys.chunks("flood"), 0.85)
@@ -185,9 +185,9 @@ async def test_what_fills_the_memory_is_said_where_no_client_does(guarded: Guard
     assert (guarded.guard.words, guarded.told, guarded.asked) == ("", [], [])
     guarded.connection.config_set("maxmemory", str(LIMIT))
     await guarded.guard.look()
-    assert "Clients are no cause" in guarded.guard.words
+    assert "Clients are not the cause" in guarded.guard.words
     (event,) = guarded.events.newest(10)
-    assert event.cause.startswith("Clients are no cause")
+    assert event.cause.startswith("Clients are not the cause")
     assert "redis.max_memory" in event.remedy
 
 

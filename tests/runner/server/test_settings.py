@@ -57,7 +57,7 @@ async def test_the_port_moves_while_the_run_goes_on_and_is_kept(runner: Runner) 
 
 
 async def test_other_computers_are_let_in_and_kept_out(runner: Runner) -> None:
-    with pytest.raises(Refused, match="public addresses while"):
+    with pytest.raises(Refused, match="Public addresses only work"):
         await call(runner, "server.set", public="on")
     assert (await call(runner, "server.set", lan="on"))["lan"] is True
     argv = runner.supervisor.spec_of("gateway").argv

@@ -180,7 +180,7 @@ def test_one_that_finds_the_disk_full_is_tried_again_until_there_is_space(bench:
     assert bench.service.active
     _, _, cause, remedy, _ = bench.events.of("warning")[0]
     assert cause.endswith("the disk is full")
-    assert remedy.startswith("Free some space. It is tried again by itself until then")
+    assert remedy.startswith("Free some space. It restarts by itself")
     assert bench.events.told[-1][1].startswith("repaired: OSError"), "before the next start"
 
 
@@ -201,7 +201,7 @@ def test_a_stubborn_one_is_killed_after_its_grace_and_sleep_of_the_runner_is_non
     bench.step(0.2)
     bench.until("stopped")
     level, what, cause, _, service = bench.events.told[-1]
-    assert (level, what, service) == ("warning", "worker did not end in order", "worker")
+    assert (level, what, service) == ("warning", "worker did not end properly", "worker")
     assert "did not stop within 4 s" in cause
 
 
@@ -241,7 +241,7 @@ def test_a_wished_end_with_an_error_is_told(bench: Bench) -> None:
     bench.run(POLITE.replace("sys.exit(0)", "sys.exit(7)"))
     bench.service.ask_to_stop(bench.now, None)
     bench.until("stopped")
-    assert bench.events.told[-1][:2] == ("warning", "worker did not end in order")
+    assert bench.events.told[-1][:2] == ("warning", "worker did not end properly")
     assert "exit 7" in bench.events.told[-1][2]
 
 

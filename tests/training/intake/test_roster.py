@@ -45,7 +45,7 @@ def test_only_who_could_have_been_heard_is_silent(redis_client: redis.Redis, clo
     assert seen.why_not(session) == "silent"
 
 
-@pytest.mark.parametrize("how", ["paused", "finishing", "stopping", "left", "was taken off the list"])
+@pytest.mark.parametrize("how", ["paused", "finishing", "stopping", "left", "was removed from the list"])
 def test_clients_that_are_away_take_no_part(trainer: IntakeOfTest, member: Player, how: str) -> None:
     looks, read, now = [], trainer.intake.roster.read, time.monotonic()
     with pytest.MonkeyPatch.context() as patched:
@@ -55,14 +55,14 @@ def test_clients_that_are_away_take_no_part(trainer: IntakeOfTest, member: Playe
         for _ in range(10):
             trainer.intake.look_around(trainer.connection, often=False)
     assert not looks, "it is not looked around every turn"
-    if how == "was taken off the list":
+    if how == "was removed from the list":
         member.connection.hdel(member.keys.clients, "c")
     else:
         member.beat(**({"leaving": True} if how == "left" else {"phase": how}))
     trainer.turn()
     assert trainer.intake.eligible() == {}
     assert ("c", how) in trainer.losses
-    ends = how in ("left", "was taken off the list")
+    ends = how in ("left", "was removed from the list")
     assert (trainer.intake.sessions.by_client == {}) is ends
     if not ends:
         member.beat()

@@ -70,7 +70,7 @@ def test_nobody_but_an_inference_server_speaks_for_others(sessions: Sessions) ->
         (_hello(client="x\n" * 1000), "calls itself"),
         (_hello(protocol=PROTOCOL + 1), f"speaks protocol {PROTOCOL + 1}"),
         (_hello(contract="other"), "spaces differ"),
-        (_hello(num_envs=5), "4 at most (begin it with a smaller --num-envs or a smaller ppo.n_steps)"),
+        (_hello(num_envs=5), "4 at most (start it with a smaller --num-envs or a smaller ppo.n_steps)"),
     ],
 )
 @pytest.mark.allow_warnings
@@ -90,7 +90,7 @@ def test_a_client_has_as_many_environments_as_the_setting_allows_and_an_inferenc
 ) -> None:
     many, all_of_them = _hello(num_envs=MAX_NUM_ENVS + 1), MAX_NUM_ENVS + 1
     refused = sessions.hello("c", EntryId(1, 0), many, 0.0)
-    assert (refused.status, "4,096 at most (begin it with a smaller --num-envs)" in refused.reason) == (
+    assert (refused.status, "4,096 at most (start it with a smaller --num-envs)" in refused.reason) == (
         "refused",
         True,
     )

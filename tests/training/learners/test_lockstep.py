@@ -86,7 +86,7 @@ def test_who_is_silent_or_sends_garbage_loses_its_share(
         share = next_round(other)
         other.send(b"garbage")
         assert next_round(other, share.round_id).round_id == share.round_id + 1
-    assert any("can't be repeated to the bit" in line for line in caplog.messages)
+    assert any("can't be repeated exactly" in line for line in caplog.messages)
 
 
 def _curve(server: Address, root: Path, settings: Settings, clients: list[str]) -> list[Any]:
