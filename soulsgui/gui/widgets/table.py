@@ -13,7 +13,7 @@ from soulsgui.gui.widgets.fitting_button import FittingButton
 Deed = QAbstractButton | QAction
 """What can be done with the chosen rows: a button of the page, or an entry of a menu that a button opens."""
 
-_LEAST_ROWS = 3
+_LEAST_ROWS = 2
 
 
 class Table(QTableView):
