@@ -63,6 +63,7 @@ class LastLines(QWidget):
         self.unfold.setProperty("role", "flat")
         self.unfold.show_icon_only(True)
         self.open_logs = FittingButton("All logs", "log", self)
+        self.open_logs.setProperty("role", "flat")
         self.open_logs.show_icon_only(True)
         column(
             row(self.unfold, (self.newest, 1), self.open_logs, gap_px=GAP_S),

@@ -273,8 +273,8 @@ class _Card(QFrame):
         brief = state.replace(" on port", f"{_BETWEEN}port").replace(": ", _BETWEEN)
         self._brief.setText(_BETWEEN.join(said for said in (brief, words.usage) if said) or words.sentence)
         self._brief.keep_room(words.brief)
-        for label in (self._state, self._brief):
-            set_property(label, "tone", words.look.tone)
+        set_property(self._state, "tone", words.look.tone)
+        set_property(self._brief, "tone", Tone.MUTED if words.well else words.look.tone)
         if words.well is not self._well:
             self._well = words.well
             self._fold()

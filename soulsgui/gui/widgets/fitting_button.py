@@ -17,6 +17,7 @@ class FittingButton(QPushButton):
     def __init__(self, words: str = "", icon: str = "", parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._says = ""
+        self._mark = ("", Tone.TEXT)
         self._tip = ""
         self._icon_only = False
         if icon:
@@ -24,8 +25,7 @@ class FittingButton(QPushButton):
 
     def say(self, words: str, icon: str, tone: Tone = Tone.TEXT) -> None:
         """Say something else."""
-        self._says = words
-        dress(self, icon, tone)
+        self._says, self._mark = words, (icon, tone)
         self._write()
 
     @property
@@ -59,6 +59,8 @@ class FittingButton(QPushButton):
     def _write(self) -> None:
         name = self._says.replace("&", "")
         self.setText("" if self._icon_only else self._says)
+        if self._mark[0]:
+            dress(self, *self._mark)
         # With its words its key would go, too.
         self.setShortcut(QKeySequence.mnemonic(self._says))
         self.setAccessibleName(name)
