@@ -5,7 +5,7 @@ from PySide6.QtGui import QKeySequence
 from PySide6.QtWidgets import QPushButton, QStyle, QStyleOptionButton, QWidget
 
 from soulsgui.gui.colours import Tone
-from soulsgui.gui.icons import dress
+from soulsgui.gui.icons import BESIDE, dress
 from soulsgui.gui.text import tip
 
 _ICON_GAP_PX = 4
@@ -52,7 +52,7 @@ class FittingButton(QPushButton):
         self.initStyleOption(option)
         option.text = self._says
         words = self.fontMetrics().size(Qt.TextFlag.TextShowMnemonic, self._says)
-        needed = words + QSize(self.iconSize().width() + _ICON_GAP_PX, 0)
+        needed = words + QSize(round(self.iconSize().height() * BESIDE) + _ICON_GAP_PX, 0)
         kind = QStyle.ContentsType.CT_PushButton
         return self.style().sizeFromContents(kind, option, needed, self).width()
 

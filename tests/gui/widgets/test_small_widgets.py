@@ -162,8 +162,8 @@ def test_the_switch_toggles_by_click_and_by_space(qtbot: QtBot) -> None:
 
 @pytest.mark.parametrize("percent", [100, 150])
 def test_a_button_without_words_says_them_otherwise(qtbot: QtBot, both_themes: Theme, percent: int) -> None:
-    button = shown(qtbot, FittingButton("&Restart", "restart"))
     both_themes.set_font_scale(percent)
+    button = shown(qtbot, FittingButton("&Restart", "restart"))
     full = button.sizeHint().width()
     assert (button.full_width, button.toolTip()) == (full, "")
     button.show_icon_only(True)
