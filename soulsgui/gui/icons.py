@@ -91,7 +91,8 @@ def make_primary(button: QAbstractButton) -> None:
 def _put_on(target: QAbstractButton | QAction, colours: Colours) -> None:
     primary = target.property("role") == "primary"
     colour = colours.on_accent if primary else colours.tones[Tone(str(target.property(_TONE)))]
-    sizes, wide = _SIZES_PX, 1.0
+    sizes: tuple[int, ...] = _SIZES_PX
+    wide = 1.0
     if isinstance(target, QAbstractButton):
         height = target.fontMetrics().height()
         # Drawn in the very size: made smaller from another one they are blurred.

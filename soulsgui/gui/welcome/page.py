@@ -147,8 +147,8 @@ class WelcomePage(QWidget):
         title = Heading("Recent runs", 1, self.recent)
         self._recent_rows = column(title, on=self.recent, margins=NO_MARGINS, gap_px=GAP_XS)
         self.recent.hide()
-        title = column(Heading("Welcome to SoulsGUI", 2, self), muted(wrapped(lead, self)), gap_px=GAP_XS)
-        parts = title, tiles, self.recent, None
+        head = column(Heading("Welcome to SoulsGUI", 2, self), muted(wrapped(lead, self)), gap_px=GAP_XS)
+        parts = head, tiles, self.recent, None
         column(*parts, on=self, margins=(GAP_XL, GAP_M, GAP_XL, GAP_XL), gap_px=GAP_L)
 
     def _show_recent(self) -> None:
