@@ -15,8 +15,10 @@ from PySide6.QtWidgets import QAbstractButton, QWidget
 from soulsgui.config.paths import shipped
 from soulsgui.gui.colours import Colours, Tone, colours_for
 
-# Every size a toolbar, button, table or card asks for, and twice that for fine screens.
+# Every size a table or a menu asks for, and twice that for fine screens.
 _SIZES_PX = (16, 20, 24, 32, 40, 48, 64)
+_SCALES = (1.0, 1.25, 1.5, 2.0)
+BESIDE = 1.25  # how wide an icon beside words is: Qt alone puts them too close to it
 _APP_SIZES_PX = (16, 24, 32, 48, 64, 128, 256, 512)
 _NAME = "iconName"
 _TONE = "iconTone"
@@ -38,9 +40,9 @@ def _source(name: str) -> str:
 
 
 @lru_cache(maxsize=2048)
-def _render(name: str, colour: str, size_px: int) -> QPixmap:
+def _render(name: str, colour: str, size_px: int, wide: float = 1.0) -> QPixmap:
     renderer = QSvgRenderer(QByteArray(_source(name).replace("currentColor", colour).encode()))
-    picture = QPixmap(size_px, size_px)
+    picture = QPixmap(round(size_px * wide), size_px)
     picture.fill(Qt.GlobalColor.transparent)
     painter = QPainter(picture)
     renderer.render(painter, QRectF(0, 0, size_px, size_px))
@@ -61,12 +63,14 @@ def icon(name: str, colours: Colours, tone: Tone = Tone.TEXT) -> QIcon:
 
 
 @lru_cache(maxsize=512)
-def _icon(name: str, colour: str, disabled: str) -> QIcon:
+def _icon(
+    name: str, colour: str, disabled: str, sizes: tuple[int, ...] = _SIZES_PX, wide: float = 1.0
+) -> QIcon:
     made = QIcon()
-    for size in _SIZES_PX:
+    for size in sizes:
         for mode in (QIcon.Mode.Normal, QIcon.Mode.Selected):
-            made.addPixmap(_render(name, colour, size), mode)
-        made.addPixmap(_render(name, disabled, size), QIcon.Mode.Disabled)
+            made.addPixmap(_render(name, colour, size, wide), mode)
+        made.addPixmap(_render(name, disabled, size, wide), QIcon.Mode.Disabled)
     return made
 
 
@@ -85,14 +89,16 @@ def make_primary(button: QAbstractButton) -> None:
 
 
 def _put_on(target: QAbstractButton | QAction, colours: Colours) -> None:
-    name = str(target.property(_NAME))
+    primary = target.property("role") == "primary"
+    colour = colours.on_accent if primary else colours.tones[Tone(str(target.property(_TONE)))]
+    sizes: tuple[int, ...] = _SIZES_PX
+    wide = 1.0
     if isinstance(target, QAbstractButton):
         height = target.fontMetrics().height()
-        target.setIconSize(QSize(height, height))
-    if target.property("role") == "primary":
-        target.setIcon(_icon(name, colours.on_accent, colours.disabled))
-    else:
-        target.setIcon(icon(name, colours, Tone(str(target.property(_TONE)))))
+        # Drawn in the very size: made smaller from another one they are blurred.
+        sizes, wide = tuple(round(height * scale) for scale in _SCALES), BESIDE if target.text() else 1.0
+        target.setIconSize(QSize(round(height * wide), height))
+    target.setIcon(_icon(str(target.property(_NAME)), colour, colours.disabled, sizes, wide))
 
 
 def redress(roots: Iterable[QObject], colours: Colours) -> None:

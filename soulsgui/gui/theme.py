@@ -10,7 +10,7 @@ from PySide6.QtGui import QColor, QFont, QPalette
 from PySide6.QtWidgets import QApplication
 
 from soulsgui.config.paths import shipped
-from soulsgui.gui.colours import Colours, colours_for
+from soulsgui.gui.colours import Colours, blend, colours_for
 from soulsgui.gui.icons import redress
 
 _HEADINGS = {1: 1.18, 2: 1.5}
@@ -69,6 +69,7 @@ def style_sheet(colours: Colours, point_size: float) -> str:
     names = {name: value for name, value in vars(colours).items() if isinstance(value, str)}
     names |= {f"{tone}-wash": wash for tone, wash in colours.washes.items()}
     names |= {f"{tone}-tone": colour for tone, colour in colours.tones.items()}
+    names |= {f"{tone}-edge": blend(colour, colours.card, 0.4) for tone, colour in colours.tones.items()}
     names |= {f"heading-{level}": f"{point_size * scale:.1f}pt" for level, scale in _HEADINGS.items()}
     # Longest first: `@accent` would otherwise eat the beginning of `@accent-wash`.
     for name in sorted(names, key=len, reverse=True):
@@ -90,6 +91,8 @@ class Theme(QObject):
         self._app = app
         self._choice = choice
         self._system_font = QFont(app.font())
+        self._system_font.setFeature(QFont.Tag("tnum"), 1)  # figures of one width: numbers do not jitter
+        app.setFont(self._system_font)
         self._colours: Colours | None = None
         app.setStyle("Fusion")
         app.styleHints().colorSchemeChanged.connect(self._apply)

@@ -5,7 +5,19 @@ from pathlib import Path
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QPalette
-from PySide6.QtWidgets import QApplication, QLabel, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import (
+    QApplication,
+    QCheckBox,
+    QComboBox,
+    QLabel,
+    QLineEdit,
+    QListWidget,
+    QPlainTextEdit,
+    QPushButton,
+    QTableWidget,
+    QVBoxLayout,
+    QWidget,
+)
 from pytestqt.qtbot import QtBot
 
 import soulsgui.gui
@@ -140,6 +152,34 @@ def test_larger_fonts_reach_labels_headings_and_icons(qtbot: QtBot, both_themes:
     before = heights()
     both_themes.set_font_scale(150)
     assert all(large > 1.3 * small for small, large in zip(before, heights(), strict=True))
+
+
+def test_where_the_keyboard_is_can_be_seen(qtbot: QtBot, both_themes: Theme) -> None:
+    window = QWidget()
+    main, ticked, words = QPushButton("Go"), QCheckBox("On"), QPlainTextEdit()
+    make_primary(main)
+    ticked.setChecked(True)
+    words.setCursorWidth(0)
+    parts = (
+        main,
+        QPushButton("Leave"),
+        ticked,
+        words,
+        QLineEdit("a"),
+        QComboBox(),
+        QListWidget(),
+        QTableWidget(),
+    )
+    column = QVBoxLayout(window)
+    for part in parts:
+        column.addWidget(part)
+    shown(qtbot, window).activateWindow()
+    qtbot.waitUntil(window.isActiveWindow)
+    for part in parts:
+        part.setFocus()
+        seen = part.grab().toImage()
+        part.clearFocus()
+        assert part.grab().toImage() != seen, part
 
 
 def test_every_icon_draws_something_in_its_colour(qapp: QApplication) -> None:

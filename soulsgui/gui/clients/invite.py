@@ -26,7 +26,7 @@ from soulsgui.gui.icons import dress, make_primary
 from soulsgui.gui.models.connection import why_not
 from soulsgui.gui.states import reach_look
 from soulsgui.gui.theme import GAP_M
-from soulsgui.gui.widgets.boxes import NO_MARGINS, column, row
+from soulsgui.gui.widgets.boxes import DIALOG_MARGINS, NO_MARGINS, column, row
 from soulsgui.gui.widgets.command_button import CommandButton, Words
 from soulsgui.gui.widgets.dialog import FittingDialog, ask_where_to_save
 from soulsgui.gui.widgets.labels import Heading, Remark, StateLabel, muted, wrapped
@@ -139,7 +139,7 @@ class InviteDialog(FittingDialog):
         self._stack = QStackedWidget(self)
         self._stack.addWidget(self._make_asking())
         self._stack.addWidget(self._make_result())
-        column(self._stack, on=self)
+        column(self._stack, on=self, margins=DIALOG_MARGINS)
         self.setMinimumWidth(self.fontMetrics().averageCharWidth() * _CHARACTERS)
         ask = partial(feed.ask, "clients.invite.list")
         self._fetch = Fetch(self, ask, came=self._take, failed=self._failed)

@@ -84,9 +84,7 @@ def round_words(run: RunStatus, clients: Sequence[ClientStatus]) -> str:
     playing = sum(client.state in ("online", "late") for client in players)
     if run.algorithm != "ppo" or run.state != "running" or not paused or not playing:
         return ""
-    names = ", ".join(paused[:_NAMED])
-    if len(paused) > _NAMED:
-        names += f" and {len(paused) - _NAMED} more"
+    names = ", ".join(paused) if len(paused) <= _NAMED else str(len(paused))
     return f"rounds of {playing} of {playing + len(paused)} clients ({names} paused)"
 
 

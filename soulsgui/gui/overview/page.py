@@ -61,6 +61,7 @@ class LastLines(QWidget):
         self.unfold.setProperty("role", "flat")
         self.unfold.show_icon_only(True)
         self.open_logs = FittingButton("All logs", "log", self)
+        self.open_logs.setProperty("role", "flat")
         self.open_logs.show_icon_only(True)
         column(
             row(self.unfold, (self.newest, 1), beside, self.open_logs, gap_px=GAP_S),
@@ -159,7 +160,7 @@ class OverviewPage(QWidget):
         self._memory.restore(self._splitter, self.clients.table)
 
     def _build(self) -> None:
-        self.empty = EmptyState("page-plots", "", "", "New run…", "play", self)
+        self.empty = EmptyState("page-plots", "", "", "New run…", "add", self)
         self.empty.acted.connect(lambda: self._shell.open_new_run())
         self._run_part = QWidget(self)
         figures = row((self.figures, 1), (self.watch, Qt.AlignmentFlag.AlignTop))
@@ -266,6 +267,8 @@ class OverviewPage(QWidget):
     def _say_no_clients(self, away: str, filtered: bool) -> None:
         nobody = "No clients yet. They appear when a run begins or one joins from elsewhere."
         self.no_clients.setText(away or ("No client matches the filter." if filtered else nobody))
+        for part in (self.clients.words, *self.clients.buttons.values()):
+            part.setVisible(bool(self.clients.model.total))
 
     def _show_connection(self, connection: Connection) -> None:
         self.services.show_connection(connection)

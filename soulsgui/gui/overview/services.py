@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from PySide6.QtCore import QObject, QSize, Signal
+from PySide6.QtCore import QObject, QSize, Qt, Signal
 from PySide6.QtWidgets import QFrame, QSizePolicy, QWidget
 
 from soulsgui.gui import text
@@ -19,7 +19,15 @@ from soulsgui.gui.widgets.boxes import NO_MARGINS, column, row
 from soulsgui.gui.widgets.command_button import CommandButton, Words
 from soulsgui.gui.widgets.fitting_button import FittingButton
 from soulsgui.gui.widgets.flow_layout import FlowLayout
-from soulsgui.gui.widgets.labels import ElidedLabel, Heading, IconLabel, Label, set_property, set_tip
+from soulsgui.gui.widgets.labels import (
+    ElidedLabel,
+    Heading,
+    IconLabel,
+    Label,
+    keep_place,
+    set_property,
+    set_tip,
+)
 from soulsgui.wire.control import ServiceStatus, Status
 
 _WAITS_TIP = "Part of the time in which the trainer waits for samples, or samples for the trainer"
@@ -214,14 +222,14 @@ class _Card(QFrame):
         self.details.setProperty("role", "flat")
         self.details.setCheckable(True)
         self.details.show_icon_only(True)
+        keep_place(self.details)  # titles stand in one line, whether it is there or not
         self.details.toggled.connect(self._fold)
         self._head = row(self._mark, self._title, (self._brief, 1), gap_px=GAP_XS)
         self._body = QWidget(self)
         self._row = row(margins=(0, GAP_XS, 0, 0), gap_px=GAP_S)
         column(*self._labels, None, self._row, on=self._body, margins=NO_MARGINS, gap_px=GAP_XS)
-        # Beside one that is open, the line stands at the top.
         margins = (GAP_M, GAP_XS, GAP_S, GAP_XS)
-        self._column = column(self._head, (self._body, 100), None, on=self, margins=margins, gap_px=GAP_XS)
+        self._column = column(self._head, self._body, on=self, margins=margins, gap_px=GAP_XS)
         self._well = False
         self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Minimum)
 
@@ -273,8 +281,8 @@ class _Card(QFrame):
         brief = state.replace(" on port", f"{_BETWEEN}port").replace(": ", _BETWEEN)
         self._brief.setText(_BETWEEN.join(said for said in (brief, words.usage) if said) or words.sentence)
         self._brief.keep_room(words.brief)
-        for label in (self._state, self._brief):
-            set_property(label, "tone", words.look.tone)
+        set_property(self._state, "tone", words.look.tone)
+        set_property(self._brief, "tone", Tone.MUTED if words.well else words.look.tone)
         if words.well is not self._well:
             self._well = words.well
             self._fold()
@@ -428,6 +436,8 @@ class _Cards(QWidget):
             if service.name not in self.cards:
                 self.cards[service.name] = self._make(service.name, self)
                 self.row.insert_widget(place, self.cards[service.name])
+                # One line stays one line beside a card that is open.
+                self.row.setAlignment(self.cards[service.name], Qt.AlignmentFlag.AlignTop)
             self.cards[service.name].show_status(service)
 
 
@@ -445,6 +455,7 @@ class ServiceRow(QWidget):
         self._kinds = _Cards(self._new_card, self)
         self.clients = LocalClientsCard(feed.call, self._kinds, clock, self.signals)
         self._kinds.row.addWidget(self.clients)
+        self._kinds.row.setAlignment(self.clients, Qt.AlignmentFlag.AlignTop)
         feed.allowed_changed.connect(self._connect_clients)
         self.clients.expanded.connect(self._expand)
         self._singles = _Cards(self._new_card, self)

@@ -81,7 +81,7 @@ class PlotsPage(QWidget):
         self._splitter = _split("plotsSplitter", Qt.Orientation.Horizontal, self, self._lists, drawn)
         self._splitter.setStretchFactor(1, 1)
         self._splitter.setSizes([_CHOICES_CHARACTERS * character, 1000])
-        self.empty = EmptyState("page-plots", "", "", "New run…", "play", self)
+        self.empty = EmptyState("page-plots", "", "", "New run…", "add", self)
         self.empty.acted.connect(lambda: self._shell.open_new_run())
         self._stack = QStackedLayout()
         self._stack.addWidget(self._splitter)

@@ -95,7 +95,7 @@ class RunsPage(QWidget):
         self._splitter.addWidget(self._panels)
         self._splitter.setStretchFactor(0, 2)
         self._splitter.setStretchFactor(1, 3)
-        self.empty = EmptyState("page-runs", "", "", "New run…", "play", self)
+        self.empty = EmptyState("page-runs", "", "", "New run…", "add", self)
         self.empty.acted.connect(self._shell.open_new_run)
         self._stack = QStackedLayout()
         self._stack.addWidget(self._splitter)

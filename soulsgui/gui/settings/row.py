@@ -237,7 +237,8 @@ class SettingRow(QWidget):
                 for value, choices in by_value.items()
             )
             parts.append(f"Default with {'; '.join(told)}.")
-        return _CODE.sub(r"<code>\1</code>", html.escape(" · ".join(parts), quote=False))
+        words = _CODE.sub(r"<code>\1</code>", html.escape(" · ".join(parts), quote=False))
+        return f'<p style="line-height: 120%">{words}</p>'
 
     def changeEvent(self, event: QEvent) -> None:
         """Follow the font's size."""

@@ -30,7 +30,7 @@ from soulsgui.gui.shell.manual import manual_pages
 from soulsgui.gui.shell.pages import CLIENTS, CONFIG, RUNS
 from soulsgui.gui.states import client_look, run_look
 from soulsgui.gui.theme import GAP_S
-from soulsgui.gui.widgets.boxes import PAGE_MARGINS, column
+from soulsgui.gui.widgets.boxes import DIALOG_MARGINS, column
 from soulsgui.gui.widgets.dialog import FittingDialog
 from soulsgui.gui.widgets.empty_state import EmptyState
 from soulsgui.gui.widgets.fitting_button import FittingButton
@@ -247,7 +247,7 @@ class CommandPalette(FittingDialog):
             (self.list, 1),
             self._note,
             on=self,
-            margins=PAGE_MARGINS,
+            margins=DIALOG_MARGINS,
             gap_px=GAP_S,
         )
         metrics = self.fontMetrics()

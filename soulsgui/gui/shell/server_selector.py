@@ -40,8 +40,8 @@ class ServerSelector(QToolButton):
         # Then, and not when one was chosen: it would be deleted while it tells of that.
         self._choices.aboutToShow.connect(self._fill)
         give_menu(self, self._choices)
-        dress(self, "link")
         self.show_chosen()
+        dress(self, "link")
 
     def _fill(self) -> None:
         chosen = self._preferences.server_to_show()
@@ -70,7 +70,7 @@ class ServerSelector(QToolButton):
         """Name the chosen server."""
         name = _title(self._preferences.server_to_show())
         short = name if len(name) <= _NAME_CHARACTERS else f"{name[:_NAME_CHARACTERS]}…"
-        self.setText(f"{short.replace('&', '&&')} ▾")
+        self.setText(short.replace("&", "&&"))
         self.setAccessibleName(f"Server: {name}")
         set_tip(self, f"Server: {name}. Show that of another computer")
 

@@ -20,7 +20,7 @@ from soulsgui.gui import text
 from soulsgui.gui.client_mode.runner import ClientSide
 from soulsgui.gui.colours import Tone
 from soulsgui.gui.feed import Feed
-from soulsgui.gui.icons import colours_of, dress, icon
+from soulsgui.gui.icons import BESIDE, colours_of, dress, icon
 from soulsgui.gui.models.connection import why_not
 from soulsgui.gui.models.rules import run_title, why_refused
 from soulsgui.gui.preferences import Mode, Preferences
@@ -192,8 +192,8 @@ class EventsButton(QToolButton):
         if waiting:
             tone = Tone.BAD if any(event.level == "error" for event in waiting) else Tone.WARNING
             words = plural(len(waiting), "{n} event you have not seen", "{n} events you have not seen")
-        dress(self, "bell", tone)
         self.setText(str(len(waiting)) if waiting else "")
+        dress(self, "bell", tone)
         set_tip(self, words)
         self.setAccessibleName(words)
 
@@ -216,7 +216,7 @@ _HINTS = {
     Mode.SERVER: "Train here: runs, clients, curves",
     Mode.CLIENT: "Play for a server with this computer",
 }
-_ICON_ROOM_PX = 32
+_ICON_ROOM_PX = 34
 
 
 def other_side(mode: Mode, run_state: str, playing: bool) -> str:
@@ -338,7 +338,7 @@ class Toolbar(QToolBar):
     def resize_icons(self) -> None:
         """Take the icons' size from the font."""
         height = self.fontMetrics().height()
-        self.setIconSize(QSize(height, height))
+        self.setIconSize(QSize(round(height * BESIDE), height))
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         """Leave words out where there is no room for them, so that the menu stays in reach."""
@@ -382,7 +382,7 @@ class Toolbar(QToolBar):
         for action in self._of_server:
             action.setVisible(mode is Mode.SERVER)
         self._choices[mode].setChecked(True)
-        self.mode.setText(f"{_TITLES[mode]} ▾")
+        self.mode.setText(_TITLES[mode])
         dress(self.mode, "server" if mode is Mode.SERVER else "service-client")
         self.mode.setAccessibleName(f"Mode: {_TITLES[mode]}")
         self.mode.setToolTip("Switch between training here and playing for a server; this stops nothing")

@@ -8,7 +8,7 @@ from soulsgui.gui.models.rules import run_title
 from soulsgui.gui.shell import Shell
 from soulsgui.gui.theme import GAP_L, GAP_M, GAP_S
 from soulsgui.gui.watching.pane import WatchPane
-from soulsgui.gui.widgets.boxes import column, flow
+from soulsgui.gui.widgets.boxes import DIALOG_MARGINS, column, flow
 from soulsgui.gui.widgets.dialog import FittingDialog
 from soulsgui.gui.widgets.fitting_button import FittingButton
 from soulsgui.gui.widgets.inputs import give_room, leave_wheel_to_page
@@ -97,7 +97,7 @@ class Player(FittingDialog):
         left.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         moves, begins = (self.play, self.back, self.forward), (self.speed, seed, self.seed, self.again)
         foot = flow(*moves, *begins, left, self.compare, close, gap_px=GAP_S)
-        column((self._beside, 1), foot, on=self, gap_px=GAP_M)
+        column((self._beside, 1), foot, on=self, margins=DIALOG_MARGINS, gap_px=GAP_M)
 
     def add_pane(self, checkpoint: str) -> None:
         """Show another evaluation beside those that are shown."""

@@ -13,7 +13,7 @@ from soulsgui.gui.models.rules import run_title
 from soulsgui.gui.shell import Shell, notify_problem
 from soulsgui.gui.states import run_is_active, run_look
 from soulsgui.gui.text import count
-from soulsgui.gui.theme import GAP_L, GAP_M, GAP_XL
+from soulsgui.gui.theme import GAP_L, GAP_M, GAP_XL, GAP_XS
 from soulsgui.gui.widgets.boxes import NO_MARGINS, column, flow
 from soulsgui.gui.widgets.command_button import CommandButton, Words
 from soulsgui.gui.widgets.labels import Heading, IconLabel, Remark, keep_place, muted, set_tip, wrapped
@@ -144,9 +144,11 @@ class WelcomePage(QWidget):
         lead = "One computer trains, many play, and you control all of it from here."
         tiles = flow(*self.tiles, gap_px=GAP_L, columns=True)
         self.recent = QWidget(self)
-        self._recent_rows = column(Heading("Recent runs", 1, self.recent), on=self.recent, margins=NO_MARGINS)
+        title = Heading("Recent runs", 1, self.recent)
+        self._recent_rows = column(title, on=self.recent, margins=NO_MARGINS, gap_px=GAP_XS)
         self.recent.hide()
-        parts = Heading("Welcome to SoulsGUI", 2, self), muted(wrapped(lead, self)), tiles, self.recent, None
+        head = column(Heading("Welcome to SoulsGUI", 2, self), muted(wrapped(lead, self)), gap_px=GAP_XS)
+        parts = head, tiles, self.recent, None
         column(*parts, on=self, margins=(GAP_XL, GAP_M, GAP_XL, GAP_XL), gap_px=GAP_L)
 
     def _show_recent(self) -> None:

@@ -3,7 +3,7 @@
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QBoxLayout, QHBoxLayout, QLayout, QVBoxLayout, QWidget
 
-from soulsgui.gui.theme import GAP_M, GAP_S
+from soulsgui.gui.theme import GAP_L, GAP_M, GAP_S
 from soulsgui.gui.widgets.flow_layout import FlowLayout
 
 Item = QWidget | QLayout
@@ -14,10 +14,11 @@ Margins = tuple[int, int, int, int]
 NO_MARGINS: Margins = (0, 0, 0, 0)
 PAGE_MARGINS: Margins = (GAP_M, GAP_M, GAP_M, GAP_S)
 TAB_MARGINS: Margins = (0, GAP_S, 0, 0)
+DIALOG_MARGINS: Margins = (GAP_L, GAP_L, GAP_L, GAP_L)
 
 
 def column(
-    *parts: Part, on: QWidget | None = None, margins: Margins | None = None, gap_px: int | None = None
+    *parts: Part, on: QWidget | None = None, margins: Margins | None = None, gap_px: int = GAP_S
 ) -> QVBoxLayout:
     """Return parts below each other, as the layout of a widget or for another layout."""
     layout = QVBoxLayout() if on is None else QVBoxLayout(on)
@@ -26,7 +27,7 @@ def column(
 
 
 def row(
-    *parts: Part, on: QWidget | None = None, margins: Margins | None = None, gap_px: int | None = None
+    *parts: Part, on: QWidget | None = None, margins: Margins | None = None, gap_px: int = GAP_S
 ) -> QHBoxLayout:
     """Return parts side by side, as the layout of a widget or for another layout."""
     layout = QHBoxLayout() if on is None else QHBoxLayout(on)
@@ -42,11 +43,10 @@ def flow(*parts: QWidget, gap_px: int, on: QWidget | None = None, columns: bool 
     return layout
 
 
-def _fill(layout: QBoxLayout, parts: tuple[Part, ...], margins: Margins | None, gap_px: int | None) -> None:
+def _fill(layout: QBoxLayout, parts: tuple[Part, ...], margins: Margins | None, gap_px: int) -> None:
     if margins is not None:
         layout.setContentsMargins(*margins)
-    if gap_px is not None:
-        layout.setSpacing(gap_px)
+    layout.setSpacing(gap_px)
     for part in parts:
         if part is None:
             layout.addStretch(1)

@@ -160,6 +160,7 @@ def give_menu(button: QPushButton | QToolButton, menu: QMenu) -> None:
             button.setAttribute(Qt.WidgetAttribute.WA_UnderMouse, False)
             button.update()
 
+    button.setProperty("opens", "menu")
     button.setMenu(menu)
     menu.aboutToHide.connect(look_where_the_pointer_is)
 

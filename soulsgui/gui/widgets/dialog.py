@@ -20,7 +20,7 @@ from soulsgui.gui.feed import MakeCall
 from soulsgui.gui.icons import make_primary
 from soulsgui.gui.text import plain
 from soulsgui.gui.theme import GAP_M
-from soulsgui.gui.widgets.boxes import Part, column, row
+from soulsgui.gui.widgets.boxes import DIALOG_MARGINS, NO_MARGINS, Part, column, row
 from soulsgui.gui.widgets.command_button import CommandButton, Stage, Words
 from soulsgui.gui.widgets.geometry import bring_onto_screen, room_for
 from soulsgui.gui.widgets.labels import Remark, set_property
@@ -44,7 +44,7 @@ class FittingDialog(QDialog):
 
     def arrange(self, *parts: Part, foot: QHBoxLayout, characters: int = 0) -> None:
         """Put the parts below each other, then what went wrong, then the last row."""
-        column(*parts, self.wrong, foot, on=self, gap_px=GAP_M)
+        column(*parts, self.wrong, foot, on=self, margins=DIALOG_MARGINS, gap_px=GAP_M)
         self.setMinimumWidth(self.fontMetrics().averageCharWidth() * characters)
 
     def foot(
@@ -103,6 +103,7 @@ class FittingDialog(QDialog):
         """Let everything be scrolled but the last row, which has the buttons."""
         last = layout.takeAt(layout.count() - 1)
         parts = QWidget()
+        layout.setContentsMargins(*NO_MARGINS)
         parts.setLayout(layout)
         area = QScrollArea(self)
         area.setFrameShape(QFrame.Shape.NoFrame)
@@ -110,7 +111,7 @@ class FittingDialog(QDialog):
         area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         area.setWidget(parts)
         assert last is not None
-        column((area, 1), on=self).addItem(last)
+        column((area, 1), on=self, margins=DIALOG_MARGINS).addItem(last)
 
 
 class _FittingFileDialog(QFileDialog):

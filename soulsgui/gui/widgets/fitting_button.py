@@ -5,7 +5,7 @@ from PySide6.QtGui import QKeySequence
 from PySide6.QtWidgets import QPushButton, QStyle, QStyleOptionButton, QWidget
 
 from soulsgui.gui.colours import Tone
-from soulsgui.gui.icons import dress
+from soulsgui.gui.icons import BESIDE, dress
 from soulsgui.gui.text import tip
 
 _ICON_GAP_PX = 4
@@ -17,6 +17,7 @@ class FittingButton(QPushButton):
     def __init__(self, words: str = "", icon: str = "", parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._says = ""
+        self._mark = ("", Tone.TEXT)
         self._tip = ""
         self._icon_only = False
         if icon:
@@ -24,8 +25,7 @@ class FittingButton(QPushButton):
 
     def say(self, words: str, icon: str, tone: Tone = Tone.TEXT) -> None:
         """Say something else."""
-        self._says = words
-        dress(self, icon, tone)
+        self._says, self._mark = words, (icon, tone)
         self._write()
 
     @property
@@ -52,13 +52,15 @@ class FittingButton(QPushButton):
         self.initStyleOption(option)
         option.text = self._says
         words = self.fontMetrics().size(Qt.TextFlag.TextShowMnemonic, self._says)
-        needed = words + QSize(self.iconSize().width() + _ICON_GAP_PX, 0)
+        needed = words + QSize(round(self.iconSize().height() * BESIDE) + _ICON_GAP_PX, 0)
         kind = QStyle.ContentsType.CT_PushButton
         return self.style().sizeFromContents(kind, option, needed, self).width()
 
     def _write(self) -> None:
         name = self._says.replace("&", "")
         self.setText("" if self._icon_only else self._says)
+        if self._mark[0]:
+            dress(self, *self._mark)
         # With its words its key would go, too.
         self.setShortcut(QKeySequence.mnemonic(self._says))
         self.setAccessibleName(name)

@@ -37,10 +37,11 @@ class Banner(QFrame):
         self.button = QPushButton(self)
         make_primary(self.button)
         self.button.clicked.connect(self._clicked)
-        # As high without button and with one line as with both.
+        # As high without button and detail as with both.
         keep_place(self.button)
-        self._detail.setMinimumHeight(2 * self.fontMetrics().height())
-        parts = self._mark, self._title, (self._detail, 1), (self.button, Qt.AlignmentFlag.AlignVCenter)
+        self._detail.setMinimumHeight(self.fontMetrics().height())
+        words = column(self._title, self._detail, gap_px=0)
+        parts = self._mark, (words, 1), (self.button, Qt.AlignmentFlag.AlignVCenter)
         row(*parts, on=self, margins=(GAP_M, GAP_S, GAP_M, GAP_S), gap_px=GAP_S)
         self.hide()
 
@@ -161,7 +162,7 @@ class MessageBar(QWidget):
         self.setObjectName("messageBar")
         # Oldest first.
         self.rows: list[NoticeRow] = []
-        self._column = column(on=self, margins=(GAP_S, GAP_XS, GAP_S, GAP_XS), gap_px=GAP_XS)
+        self._column = column(on=self, margins=(GAP_M, 0, GAP_M, GAP_S), gap_px=GAP_XS)
         self.hide()
 
     def show_notice(self, notice: Notice) -> None:

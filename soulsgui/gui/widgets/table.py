@@ -4,7 +4,15 @@ from collections.abc import Callable, Sequence
 
 from PySide6.QtCore import QAbstractItemModel, QByteArray, QEvent, QModelIndex, QSize, Qt, Signal
 from PySide6.QtGui import QAction, QContextMenuEvent, QGuiApplication, QKeyEvent, QKeySequence, QResizeEvent
-from PySide6.QtWidgets import QAbstractButton, QAbstractItemView, QHeaderView, QMenu, QTableView, QWidget
+from PySide6.QtWidgets import (
+    QAbstractButton,
+    QAbstractItemView,
+    QHeaderView,
+    QMenu,
+    QStyleOptionHeader,
+    QTableView,
+    QWidget,
+)
 
 from soulsgui.gui.icons import dress
 from soulsgui.gui.models.records import NamedRows
@@ -14,6 +22,18 @@ Deed = QAbstractButton | QAction
 """What can be done with the chosen rows: a button of the page, or an entry of a menu that a button opens."""
 
 _LEAST_ROWS = 2
+
+
+class _Titles(QHeaderView):
+    """Titles of columns; the arrow of the sorted one stands behind its words: a style draws it over them."""
+
+    def initStyleOptionForIndex(self, option: QStyleOptionHeader, section: int) -> None:
+        """Write the arrow."""
+        super().initStyleOptionForIndex(option, section)
+        arrow = QStyleOptionHeader.SortIndicator
+        if option.sortIndicator != arrow.None_:
+            option.text += " ↑" if option.sortIndicator == arrow.SortDown else " ↓"
+            option.sortIndicator = arrow.None_
 
 
 class Table(QTableView):
@@ -44,7 +64,9 @@ class Table(QTableView):
         self.setHorizontalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
         self.verticalHeader().hide()
         self.verticalHeader().setSectionResizeMode(QHeaderView.ResizeMode.Fixed)
-        header = self.horizontalHeader()
+        header = _Titles(Qt.Orientation.Horizontal, self)
+        self.setHorizontalHeader(header)
+        header.setSectionsClickable(True)
         header.setObjectName(f"{name}Header")
         header.setHighlightSections(False)
         header.setSectionsMovable(True)

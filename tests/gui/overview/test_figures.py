@@ -61,7 +61,7 @@ def test_a_run_is_named_with_what_it_trains_and_waits_for() -> None:
 
 ROUNDS: tuple[tuple[dict[str, str], str, str], ...] = (
     ({}, "online late paused", "rounds of 2 of 3 clients (c paused)"),
-    ({}, "online paused paused paused", "rounds of 1 of 4 clients (b, c and 1 more paused)"),
+    ({}, "online paused paused paused", "rounds of 1 of 4 clients (3 paused)"),
     ({}, "online lost draining", ""),
     ({}, "paused paused", ""),
     ({"state": "paused"}, "online paused", ""),

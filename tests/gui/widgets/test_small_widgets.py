@@ -1,7 +1,7 @@
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QCursor, QKeySequence, QStandardItemModel
-from PySide6.QtWidgets import QLineEdit, QMenu, QPushButton, QTimeEdit
+from PySide6.QtWidgets import QLineEdit, QMenu, QPushButton, QStyleOptionHeader, QTimeEdit
 from pytestqt.qtbot import QtBot
 
 from soulsgui.gui.client_mode.parts import ToggleSwitch
@@ -163,8 +163,8 @@ def test_the_switch_toggles_by_click_and_by_space(qtbot: QtBot) -> None:
 
 @pytest.mark.parametrize("percent", [100, 150])
 def test_a_button_without_words_says_them_otherwise(qtbot: QtBot, both_themes: Theme, percent: int) -> None:
-    button = shown(qtbot, FittingButton("&Restart", "restart"))
     both_themes.set_font_scale(percent)
+    button = shown(qtbot, FittingButton("&Restart", "restart"))
     full = button.sizeHint().width()
     assert (button.full_width, button.toolTip()) == (full, "")
     button.show_icon_only(True)
@@ -226,6 +226,22 @@ def table_of_runs(qtbot: QtBot) -> Table:
     made = Table("t", "Runs")
     made.setModel(RunsModel(made))
     return shown(qtbot, made)
+
+
+def test_the_title_of_the_sorted_column_says_so_behind_its_words(qtbot: QtBot) -> None:
+    table = table_of_runs(qtbot)
+
+    def title() -> str:
+        option = QStyleOptionHeader()
+        table.horizontalHeader().initStyleOptionForIndex(option, 1)
+        return str(option.text)
+
+    table.sort_by(1)
+    assert title() == "Name ↑"
+    table.sort_by(1, downwards=True)
+    assert title() == "Name ↓"
+    table.sort_by(0)
+    assert title() == "Name"
 
 
 def test_a_row_is_opened_by_enter(qtbot: QtBot) -> None:
