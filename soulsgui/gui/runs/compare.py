@@ -99,7 +99,10 @@ def _named(found: Comparison) -> dict[str, str]:
 
 
 def _column_of(place: int, name: str) -> Column[Line]:
-    return Column(f"of {place}", name, lambda line: line.values[place], width=22)
+    def said(line: Line) -> str:
+        return line.values[place] if place < len(line.values) else text.NOTHING  # a server may leave it out
+
+    return Column(f"of {place}", name, said, width=22)
 
 
 class ComparePanel(QWidget):

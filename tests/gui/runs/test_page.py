@@ -532,7 +532,7 @@ def test_the_seeds_of_an_experiment_stand_below_its_mean_and_are_shown_on_demand
 def test_two_runs_are_compared_and_their_rows_copied(
     qtbot: QtBot, page: RunsPage, server: FakeFeed, shell: FakeShell
 ) -> None:
-    differing = {"normalize.reward_clip": [None, 1.0], "ppo.gamma": [0.99, 0.9]}
+    differing = {"normalize.reward_clip": [None, 1.0], "ppo.epochs": [4], "ppo.gamma": [0.99, 0.9]}
     server.answers["runs.compare"] = {"runs": listed(PAST, BARE)["runs"], "settings": differing}
     page.table.selectAll()
     page.table.selectRow(1)
@@ -549,6 +549,8 @@ def test_two_runs_are_compared_and_their_rows_copied(
     model = page.compare.table.model()
     compared = [model.index(row, 0).data() for row in range(model.rowCount())]
     assert "Mean return of the best model" in compared
+    short = [model.index(compared.index("ppo.epochs"), column).data() for column in range(3)]
+    assert short == ["ppo.epochs", "4", "—"]  # what the answer of an odd server lacks
     last = model.rowCount() - 1
     assert [model.index(last, place).data() for place in range(3)] == ["ppo.gamma", "0.99", "0.9"]
     page.table.copy_rows()
