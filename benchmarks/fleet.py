@@ -1,10 +1,10 @@
 """A thousand simulated clients beside a real one: how soon they are in, what it loses, memory, the table.
 
-The real one keeps the pace of a game, as those on game PCs do; in a second, shorter form it steps as fast as
-it can, so that whatever the others take of the machine is taken from it. The reference of its rate is its own
-rate in the same run before the others came. All the while a window's table of clients is drawn five times a
-second from the server's feed, and the memory of every process is looked at: of the straight line through it
-both ends are printed, its rise, and how well that is known (two standard errors).
+The real one keeps the pace of a game, as those on game PCs do: the reference of its rate is that pace. In a
+second, shorter form it steps as fast as it can, so that whatever the others take of the machine is taken
+from it; the reference is then its own rate before the others came. All the while a window's table of clients
+is drawn five times a second from the server's feed, and the memory of every process is looked at: of the
+straight line through it both ends are printed, its rise, and how well that is known (two standard errors).
 """
 
 import tempfile
@@ -33,9 +33,9 @@ _WORDS = (
     "--preset", "cartpole_dqn", "--local-clients", "1", "--set", "stop.mean_return=null",
     "--set", f"dqn.buffer_size={MEMORY_STEPS}",
 )  # fmt: skip
-GAMES, STEP_S = 8, 1 / 60
+GAMES, STEPS_PER_S = 8, 60
 OF_A_GAME = (
-    "--set", f"env.num_envs={GAMES}", "--set", f"client.step_seconds={STEP_S:.9f}",
+    "--set", f"env.num_envs={GAMES}", "--set", f"client.step_seconds={1 / STEPS_PER_S:.9f}",
     "--set", "dqn.replay_ratio=4",
 )  # fmt: skip
 """The learner uses each sample so seldom that it takes in what all of them make: where it does not, credits
@@ -201,23 +201,23 @@ def _of_table(seen: Watched) -> list[Measured]:
     ]  # fmt: skip
 
 
-def _real(how: str, together: float, alone: float) -> Measured:
+def _real(how: str, rate: float, reference: float, reference_name: str) -> Measured:
     name = f"the real client {how} beside {COUNT}"
-    return Measured(name, together, "steps/s", alone, "alone", together / alone, 1)
+    return Measured(name, rate, "steps/s", reference, reference_name, rate / reference, 1)
 
 
 def at_the_pace_of_a_game(fleet: Fleet, seconds: float) -> list[Measured]:
-    """Measure for so long, after a fifth of it alone."""
-    alone = fleet.real_rate(max(seconds / 5, 5.0))
+    """Measure for so long."""
     connected_s = fleet.call(COUNT, RATE)
     fleet.until_full()
     seen = fleet.together(seconds)
     status = fleet.server.status()
     online = sum(client.state == "online" for client in status.clients)
     refused = sum(status.run.rejected.values()) + status.run.lost_chunks
-    made = alone + COUNT * RATE
+    pace = float(GAMES * STEPS_PER_S)
+    made = pace + COUNT * RATE
     return [
-        _real("at the pace of a game", seen.rate, alone),
+        _real("at the pace of a game", seen.rate, pace, "that pace"),
         Measured("taken in by the trainer", seen.taken, "steps/s", made, "all made", seen.taken / made, 1),
         Measured("start to all in a session", connected_s, "s", 5.0, "promise R13", connected_s / 5.0, 1),
         Measured("shown as online", online, "clients", COUNT + 1, "all there are", online / (COUNT + 1), 1),
@@ -232,7 +232,7 @@ def _at_full_speed(fleet: Fleet, seconds: float) -> list[Measured]:
     alone = fleet.real_rate(max(seconds / 5, 5.0))
     fleet.call(COUNT, RATE)
     time.sleep(min(10.0, seconds / 5))
-    return [_real("at full speed", fleet.real_rate(seconds), alone)]
+    return [_real("at full speed", fleet.real_rate(seconds), alone, "alone")]
 
 
 def measure(quick: bool) -> list[Measured]:

@@ -26,7 +26,7 @@ from soulsgui.runner.run.library import Library, find_checkpoint
 from soulsgui.runner.run.scores import keep_evaluation
 from soulsgui.runner.run.start import examine
 from soulsgui.runner.status_text import count_words
-from soulsgui.system import kill_descendants
+from soulsgui.system import atomic_write, kill_descendants
 from soulsgui.wire.api_client import CommandFailedError
 from soulsgui.wire.control import Evaluated, Job
 from soulsgui.wire.manifest import CONFIG, Manifest
@@ -64,7 +64,9 @@ def evaluate(arguments: Arguments) -> int:
             shutil.rmtree(folder, ignore_errors=True)
             _end_hanging(fault)
 
-        with nullcontext() if target is None else video(target) as film:
+        # What is killed while it plays leaves nothing beside the target.
+        made = None if target is None else Path(folder, target.name)
+        with nullcontext() if made is None else video(made) as film:
             try:
                 show = None if film is None else lambda frame: film.add(frame())
                 greedy = not arguments.stochastic
@@ -72,6 +74,8 @@ def evaluate(arguments: Arguments) -> int:
                 found, report = evaluate_checkpoint(aside, info, settings, asked, end_hanging)
             finally:
                 show_progress("")
+        if target is not None and made is not None:
+            atomic_write(target, made.read_bytes())
     report["checkpoint"] = str(path)
     notes = [found.cut_words]
     if not arguments.assignments:

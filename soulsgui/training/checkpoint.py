@@ -9,7 +9,7 @@ import logging
 import secrets
 import shutil
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -177,47 +177,15 @@ def newest_resumable(
     `passed_over` is told of each better one that is damaged.
     """
     recover_checkpoints(run)
-    chosen = run.chosen
-    places = [run.checkpoint, *run.older, run.best_model]
-    for folder in (run.manual_saves, run.history):
-        places += [path for path in folder.glob("[!.]*") if path.is_dir()]
-    found: dict[Path, Manifest] = {}
     damaged: list[CheckpointError] = []
 
-    def pass_over(error: CheckpointError, newer: bool = True) -> None:
+    def pass_over(error: CheckpointError, better: bool = True) -> None:
         logger.warning("passed over: %s", error)
         damaged.append(error)
-        if newer:
+        if better:
             passed_over(error)
 
-    if chosen is not None:
-        try:
-            read_checkpoint(chosen)
-        except CheckpointError as error:
-            pass_over(error)
-        else:
-            return chosen
-    for path in places:
-        if not path.is_dir() or path == chosen:
-            continue
-        try:
-            info = read_manifest(path)
-        except CheckpointError as error:
-            damage = CheckpointError(f"{path} can't be used: {error.message}.", error.remedy)
-            # Without its manifest only of the current one it is known that no other is newer.
-            pass_over(damage, newer=path == run.checkpoint)
-            continue
-        if info.resumable:
-            found[path] = info
-    regular = [found[path] for path in (run.checkpoint, *run.older) if path in found]
-    kept = bool(regular) and MEMORY in regular[0].files and not regular[0].memory_in_file
-
-    def rank(path: Path) -> tuple[int, bool, int, bool, Path]:
-        info = found[path]
-        memory = MEMORY in info.files
-        return info.attempt, kept and memory, info.updates, memory, path
-
-    for path in sorted(found, key=rank, reverse=True):
+    for path in _best_first(run, pass_over):
         try:
             read_checkpoint(path)
         except CheckpointError as error:
@@ -230,3 +198,34 @@ def newest_resumable(
             "Restore a valid one, or move the damaged ones away to start again.",
         )
     return None
+
+
+def _best_first(run: RunFolder, pass_over: Callable[[CheckpointError, bool], None]) -> Iterator[Path]:
+    """Yield what a run may go on from; the manifests are read only where the chosen one was not enough."""
+    chosen = run.chosen
+    if chosen is not None:
+        yield chosen
+    regular = [run.checkpoint, *run.older]
+    asked_for = [path for folder in (run.manual_saves, run.history) for path in folder.glob("[!.]*")]
+    found: dict[Path, Manifest] = {}
+    for path in (*regular, run.best_model, *asked_for):
+        if not path.is_dir() or path == chosen:
+            continue
+        try:
+            info = read_manifest(path)
+        except CheckpointError as error:
+            damage = CheckpointError(f"{path} can't be used: {error.message}.", error.remedy)
+            # Without its manifest only of the current one it is known that no other is newer.
+            pass_over(damage, path == run.checkpoint)
+        else:
+            if info.resumable:
+                found[path] = info
+    newest = next((found[path] for path in regular if path in found), None)
+    kept = newest is not None and MEMORY in newest.files and not newest.memory_in_file
+
+    def rank(path: Path) -> tuple[int, bool, int, bool, Path]:
+        info = found[path]
+        memory = MEMORY in info.files
+        return info.attempt, kept and memory, info.updates, memory, path
+
+    yield from sorted(found, key=rank, reverse=True)

@@ -139,7 +139,7 @@ class Newcomer:
 
     async def watch(self, overview: OverviewPage) -> None:
         """Watch it play, which is offered of a run that goes on and of one that is solved; rest, and step."""
-        self.click(next(one for one in (overview.watch, self._window.end.watch) if one.isVisible()))
+        self.click(next(one for one in (overview.watch, self._window.end_strip.watch) if one.isVisible()))
         player: Player = await self.sees(lambda: self._window.findChild(Player), "the player")
         (pane,) = player.panes
 

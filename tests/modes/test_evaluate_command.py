@@ -132,13 +132,26 @@ def test_what_takes_the_place_of_a_checkpoint_meanwhile_is_not_played(
     assert [one.exists() for one in folders] == [False], "nothing of it is left"
 
 
-def test_an_evaluation_is_filmed(made: RunFolder, capsys: Capture, tmp_path: Path) -> None:
+def test_an_evaluation_is_filmed_and_leaves_nothing_else_whenever_it_is_killed(
+    made: RunFolder, capsys: Capture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     write_checkpoint(made.checkpoint, balancing(4000))
     set_up(made, wrappers=[{"TimeLimit": {"max_episode_steps": 3}}])
-    film = tmp_path / "film.gif"
+    film = tmp_path / "films" / "film.mp4"
+    film.parent.mkdir()
+    film.write_text("an older one")
+    play, seen = evaluating.evaluate_checkpoint, list[Path]()
+
+    def look(*words: Any) -> Any:
+        found = play(*words)
+        seen.extend(film.parent.iterdir())
+        return found
+
+    monkeypatch.setattr(evaluating, "evaluate_checkpoint", look)
     assert evaluate(made, "--episodes", "1", "--json", "--video", str(film)) == 0
     assert json.loads(capsys.readouterr().out)["video"] == str(film)
-    assert film.read_bytes().startswith(b"GIF89a")
+    assert film.read_bytes()[4:8] == b"ftyp"
+    assert seen == [*film.parent.iterdir()] == [film]
     assert evaluate(made, "--video", "film.avi") == 2
     assert "should end with .mp4 or .gif" in capsys.readouterr().err
 

@@ -1,6 +1,7 @@
 """Processes of a Python program: begun again when they die, gone when the program is."""
 
 import errno
+import itertools
 import os
 import signal
 import subprocess
@@ -255,6 +256,26 @@ def test_a_server_is_not_waited_for_when_the_program_is_asked_to_stop(
     stop.set()
     with pytest.raises(SystemExit):
         start_server(processes, tmp_path)
+
+
+def test_who_beats_is_not_ended_and_who_hangs_is(
+    redis_address: Address, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(local, "LOST_S", 0.0)  # from one look to the next
+    monkeypatch.setattr(local, "_LOOK_AT_BEATS_EVERY_S", 0.01)
+    read, ended, looks = local._read_all, list[str](), itertools.count()
+
+    def beat_and_read(beats: list[str], server: redis.Redis) -> Any:
+        for key, pid, counter in zip(beats, (1, 2), (0, next(looks)), strict=True):
+            beat = Heartbeat(client="actor", instance=Instance(pid=pid), counter=counter)
+            server.set(key, beat.to_json())
+        return read(beats, server)
+
+    monkeypatch.setattr(local, "_read_all", beat_and_read)
+    processes = Mock(pids=lambda: {"hangs": 1, "beats": 2}, end_hanging=lambda name, _: ended.append(name))
+    with local._watched(LocalServer(tmp_path, processes, redis_address)):
+        until(lambda: len(ended) > 2, "several looks")
+    assert set(ended) == {"hangs"}
 
 
 @pytest.mark.processes

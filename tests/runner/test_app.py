@@ -502,6 +502,17 @@ async def test_jobs_are_listed_and_a_checkpoint_is_pinned_thrown_away_and_put_ba
         await call(runner, "runs.purge", run=run.run_id)
 
 
+async def test_the_status_tells_of_the_newest_run_of_the_library(runner: Runner) -> None:
+    runs = []
+    for _ in range(2):
+        runs.append((await begun(runner)).run_id)
+        await call(runner, "run.stop")
+    for number, command in ((1, "trash"), (0, "trash"), (0, "restore"), (1, "restore")):
+        await call(runner, f"runs.{command}", run=runs[number])
+        told = runner.status().run.id
+        assert told == {"trash": ["", runs[0]], "restore": runs}[command][number]
+
+
 async def test_what_is_being_purged_is_not_put_back(runner: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
     run = await begun(runner)
     await call(runner, "run.stop")

@@ -288,7 +288,7 @@ def test_the_owner_pauses_at_once_and_after_the_episode_and_the_stricter_wish_wi
     redis_address: Address, redis_client: redis.Redis, keys: Keys, tmp_path: Path
 ) -> None:
     redis_client.hset(keys.clients, "c", "{}")
-    settings = small_settings(env__id="tests.sampling.odd_toys:ToysSlow-v0", ppo__round_timeout=2.0)
+    settings = small_settings(env__id="tests.sampling.odd_toys:ToysSlow-v0")
     with (
         running_node(redis_address, tmp_path / "run", settings) as node,
         closing(_OwnedClient(tmp_path / "client", redis_address)) as client,

@@ -29,7 +29,7 @@ from soulsgui.wire.keys import Keys
 from soulsgui.wire.messages.base import Instance
 from soulsgui.wire.messages.heartbeat import EXPIRY_S, Heartbeat
 from tests.faults.report import Report
-from tests.faults.waiting import until
+from tests.faults.waiting import LIMIT_S, until
 
 SECRET = "s3cret"
 log = logging.getLogger("test.told")
@@ -124,9 +124,14 @@ def _ensure(connection: redis.Redis, keys: Keys) -> None:
 
 
 def test_a_name_in_use_is_refused_and_nothing_is_written(
-    redis_address: Address, redis_client: redis.Redis, keys: Keys, report: Report
+    redis_address: Address,
+    redis_client: redis.Redis,
+    keys: Keys,
+    report: Report,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     report.injected("a second client under the name of one that beats")
+    monkeypatch.setattr(heartbeat, "_WATCH_S", LIMIT_S)
     progress = Progress("c", ELSEWHERE, 1, {})
     with closing(
         PeriodicWriter(

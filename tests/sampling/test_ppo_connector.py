@@ -48,7 +48,10 @@ class _Bench:
 
 
 @pytest.fixture
-def bench(redis_address: Address, redis_client: redis.Redis, tmp_path: Path) -> Iterator[_Bench]:
+def bench(
+    redis_address: Address, redis_client: redis.Redis, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[_Bench]:
+    monkeypatch.setattr("soulsgui.training.intake.roster.LATE_S", LIMIT_S)
     bench = _Bench(redis_address, redis_client, tmp_path)
     with bench.made:
         yield bench
@@ -91,12 +94,12 @@ def test_probabilities_are_those_of_published_weights(bench: _Bench, monkeypatch
         heard = heard_batches(node, monkeypatch)
         connector = bench.connect()
         loop = _loop(connector, 1)
-        connector.sync(20)
+        connector.sync(LIMIT_S)
         for _ in range(STEPS // 2):
             loop.step()
         for _ in range(STEPS // 2):
             loop.step({"log_prob": -0.125})  # what the sampler says itself is taken as it is
-        connector.sync(20)
+        connector.sync(LIMIT_S)
         loop.env.close()
         (batch, policy), *_ = heard
         expected = policy.log_prob(batch.obs[batch.step_rows], batch.action)
@@ -113,14 +116,14 @@ def _push(connector: PPOConnector, step_id: int, model_id: int | None = None) ->
 def test_steps_beyond_the_round_or_of_other_weights_are_dropped_and_counted(bench: _Bench) -> None:
     with bench.node() as node:
         connector = bench.connect()
-        connector.sync(20)
+        connector.sync(LIMIT_S)
         assert connector.steps_left == STEPS
         _push(connector, 0, model_id=connector.model_id - 1)
         assert connector.steps_left == STEPS
         for step in range(STEPS + 3):
             _push(connector, step)
         assert connector.steps_left == 0
-        connector.sync(20)
+        connector.sync(LIMIT_S)
         state = node.wait_for_updates(1)
         assert (state.env_steps, state.rejected) == (STEPS, {})
         assert connector._link.progress.dropped == 4
@@ -129,7 +132,7 @@ def test_steps_beyond_the_round_or_of_other_weights_are_dropped_and_counted(benc
         assert connector.steps_left == STEPS - 1
         for step_id in range(STEPS - 1):
             _push(connector, STEPS + 4 + step_id)
-        syncing = threading.Thread(target=connector.sync, args=(20,))
+        syncing = threading.Thread(target=connector.sync, args=(LIMIT_S,))
         with connector as pair:
             before = pair.model_id
             syncing.start()
@@ -156,7 +159,7 @@ def test_without_a_round_sync_ends_with_a_timeout(bench: _Bench) -> None:
             _push(connector, step_id)
         until(other.share, "the other's share")
         other.deliver(STEPS)
-        connector.sync(20)
+        connector.sync(LIMIT_S)
         assert node.wait_for_updates(1).env_steps == 3 * STEPS
 
 
@@ -183,7 +186,7 @@ def test_settings_may_come_as_a_namespace_and_names_by_themselves(bench: _Bench)
         name = Heartbeat.read(bench.connection.get(key)).client
         bench.connection.hset(bench.keys.clients, name, "{}")  # as the runner does
         connector = making.result(LIMIT_S)
-        connector.sync(20)
+        connector.sync(LIMIT_S)
         assert connector.steps_left == STEPS
         connector.close()
         connector.close()  # twice does no harm

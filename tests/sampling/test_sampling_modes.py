@@ -113,7 +113,7 @@ def test_it_waits_for_grant_weights_release_and_credit_and_stops_when_told_to(re
 
 def _fill_the_buffer(trainer: FreeTrainer, client: PlayingClient, **changed: Any) -> None:
     trainer.grant(None, credit_entries=0, **changed)
-    client.until_phase("sampling")
+    until(lambda: client.progress.buffered_bytes > 2**16, "its buffer is full")
     client.until_phase("waiting")
     assert 2**16 < client.progress.buffered_bytes < 2**16 + 8192
     assert trainer.steps() == 0

@@ -252,7 +252,6 @@ DROPPING = pytest.mark.parametrize("client", [{"drops": True}], indirect=True, i
 @pytest.fixture
 def _hasty(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(uploader_module, "_RETRY_S", 0.02)
-    monkeypatch.setattr(uploader_module, "_LINGER_S", 0.1)
 
 
 def _hellos(connection: redis.Redis, key: str) -> list[SessionHello]:
@@ -396,8 +395,9 @@ def test_a_full_buffer_drops_the_oldest_chunks_first(client: _Client) -> None:
 @pytest.mark.allow_warnings
 @pytest.mark.usefixtures("_hasty")
 def test_close_sends_what_waits_and_ends_while_the_server_is_away(
-    server: FaultyServer, connection: redis.Redis, client: _Client
+    server: FaultyServer, connection: redis.Redis, client: _Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(uploader_module, "_LINGER_S", LIMIT_S)
     client.grant(1000)
     client.push(50)
     client.uploader.push_episode(b"{}")
@@ -408,6 +408,7 @@ def test_close_sends_what_waits_and_ends_while_the_server_is_away(
     other.grant(10)
     server.kill()
     other.push(3)
+    monkeypatch.setattr(uploader_module, "_LINGER_S", 0.1)
     other.uploader.close()
     assert not other.uploader.is_alive()
 
@@ -426,12 +427,15 @@ def test_a_refusal_is_tried_again(server: FaultyServer, connection: redis.Redis,
 
 
 @pytest.mark.allow_warnings
-def test_whose_name_was_taken_over_says_so_and_is_silent(connection: redis.Redis, client: _Client) -> None:
+def test_whose_name_was_taken_over_says_so_and_is_silent(
+    connection: redis.Redis, client: _Client, monkeypatch: pytest.MonkeyPatch, caplog: Log
+) -> None:
+    monkeypatch.setattr(uploader_module, "_TAKEN_OVER_WITHIN_S", LIMIT_S)
     newer = connection.xadd(client.keys.chunks("c"), {"hello": "another process"}).decode()
     client.grant(10)
     client.push()
+    until(lambda: "somebody else wrote" in caplog.text, "it looks who wrote")
     # The trainer admits the other one a moment later.
-    time.sleep(0.1)
     client.grant(10, session=newer)
     client.uploader.join(LIMIT_S)
     with pytest.raises(ClientRegistrationError, match="took over"):
@@ -459,8 +463,8 @@ def test_garbage_in_our_streams_costs_a_session_alone(connection: redis.Redis, c
     client.push()
     until(lambda: client.progress.sent_chunks == 1, "the first of the session is sent")
     connection.xadd(key, {"c": b"garbage"})
-    client.push(2)
     began = time.monotonic()
+    client.push(2)
     until(lambda: len(client.sessions) == 3, "a new session")
     assert time.monotonic() - began > 0.8, "the one who took over would have had the time to be admitted"
     client.grant(10)

@@ -104,7 +104,6 @@ def test_forged_episodes_count_for_nothing(run: RunFolder, stage: Stage, forged:
 def test_what_an_admitted_client_tells_without_its_steps_is_on_no_curve(
     run: RunFolder, stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("soulsgui.telemetry.backing.WAITS_S", 1.0)
     stage.join("a", "evil", "client-1")
     stage.play("evil", episode(1.0))
     stage.tell_of("evil", *(episode(1e29, length=1) for _ in range(25)), episode(1.0))
@@ -113,6 +112,7 @@ def test_what_an_admitted_client_tells_without_its_steps_is_on_no_curve(
     with node_at_work(run, stage.address, stop={"window": 1, "mean_return": 10_000.0}):
         stage.wait_state(lambda state: state.episodes == 4, "what is honest, though it came behind")
         assert stage.left("evil") == 26, "what waits is still on the server, and is read again after a kill"
+    monkeypatch.setattr("soulsgui.telemetry.backing.WAITS_S", 1.0)
     with node_at_work(run, stage.address, stop={"window": 1, "mean_return": 10_000.0}):
         stage.wait_state(lambda state: state.tick > 0, "another one")
 

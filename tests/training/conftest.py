@@ -9,6 +9,7 @@ import redis
 from soulsgui.process import SUPERVISED_ENV
 from soulsgui.wire.connection import Address
 from soulsgui.wire.keys import Keys
+from tests.faults.waiting import LIMIT_S
 from tests.training.nodes import RunNode, running_node
 from tests.training.players import Player
 from tests.training.taking import IntakeOfTest, joined
@@ -22,7 +23,9 @@ def _supervised(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def run_node(redis_address: Address, tmp_path: Path) -> RunNode:
+def run_node(redis_address: Address, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunNode:
+    """Nobody is absent because this test, which moves its players by hand, has no time for their beats."""
+    monkeypatch.setattr("soulsgui.training.intake.roster.LATE_S", LIMIT_S)
     return partial(running_node, redis_address, tmp_path)
 
 

@@ -21,6 +21,7 @@ from soulsgui.wire.codec import WeightsHeader, pack_sample
 from soulsgui.wire.messages.chunk import digest_number
 from soulsgui.wire.messages.server_config import ServerConfig
 from tests.environments.toys import SPACES_TAKEN, Masked, Room, Taking, valid_at
+from tests.faults.waiting import LIMIT_S
 from tests.rl.support import SPACES
 from tests.rl.support import dqn_settings as agent_settings
 from tests.sampling.free_trainer import playing_client
@@ -81,9 +82,9 @@ def test_loops_play_ppo(run_node: RunNode, monkeypatch: pytest.MonkeyPatch, take
         heard = heard_batches(node, monkeypatch)
         connector = PPOConnector({"env": {"id": TAKING, "kwargs": settings.env.kwargs}}, node.address, "c")
         try:
-            connector.sync(20)
+            connector.sync(LIMIT_S)
             play_by_hand(connector, Taking(takes, masked=takes == "choices"), lambda: connector.steps_left)
-            connector.sync(20)
+            connector.sync(LIMIT_S)
             assert node.wait_for_updates(1).rejected == {}
             _check_actions(node, heard)
             if takes == "box":
@@ -222,7 +223,7 @@ def _play_rounds(connector: PPOConnector, node: RunningNode, memory: bool) -> No
     def go_on() -> bool:
         nonlocal rounds
         while not connector.steps_left and rounds < 4:
-            connector.sync(20)
+            connector.sync(LIMIT_S)
             rounds += 1
         return rounds < 4
 

@@ -8,7 +8,8 @@ from PySide6.QtGui import QStandardItemModel
 from PySide6.QtWidgets import QCheckBox, QComboBox, QFrame, QGridLayout, QTimeEdit, QWidget
 
 from soulsgui.gui import text
-from soulsgui.gui.feed import Call, Feed, Fetch
+from soulsgui.gui.feed import Call, Feed
+from soulsgui.gui.fetch import Fetch
 from soulsgui.gui.models.connection import why_not
 from soulsgui.gui.theme import GAP_L, GAP_S, GAP_XS
 from soulsgui.gui.widgets.boxes import flow, row

@@ -13,7 +13,8 @@ from soulsgui.errors import UsageError
 from soulsgui.gui import text
 from soulsgui.gui.client_mode.runner import START_TIMEOUT_S, ClientSide
 from soulsgui.gui.client_mode.state import server_words, trial_words
-from soulsgui.gui.feed import Call, Feed, Fetch
+from soulsgui.gui.feed import Call, Feed
+from soulsgui.gui.fetch import Fetch
 from soulsgui.gui.models.connection import why_not
 from soulsgui.gui.models.rules import Question
 from soulsgui.gui.theme import GAP_S
@@ -118,7 +119,8 @@ class ServerLine(QWidget):
         self.place = muted(ElidedLabel("", self))
         self.place.setMinimumWidth(self.fontMetrics().averageCharWidth() * _PLACE_CHARACTERS)
         words = Words("&Test", "Testing …", "Tested")
-        self.test = CommandButton(words, "search", self._test, self)
+        test = partial(feed.call, "servers.test", timeout_s=_TEST_TIMEOUT_S)
+        self.test = CommandButton(words, "search", test, self)
         self.test.finished.connect(self._tested)
         self.test.problem.connect(self.problem)
         self.change = FittingButton("&Change address…", "edit", self)
@@ -141,9 +143,6 @@ class ServerLine(QWidget):
         for button in (self.change, self.paste):
             button.setVisible(lost)
             button.setEnabled(not why)
-
-    def _test(self) -> Call:
-        return self._feed.call("servers.test", timeout_s=_TEST_TIMEOUT_S)
 
     def _tested(self, result: dict[str, Any]) -> None:
         name = self._feed.status.server.name or "This computer's own server"

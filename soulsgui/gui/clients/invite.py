@@ -20,7 +20,8 @@ from PySide6.QtWidgets import (
 
 from soulsgui.errors import UsageError
 from soulsgui.gui import text
-from soulsgui.gui.feed import Call, Feed, Fetch
+from soulsgui.gui.feed import Call, Feed
+from soulsgui.gui.fetch import Fetch
 from soulsgui.gui.icons import dress, make_primary
 from soulsgui.gui.models.connection import why_not
 from soulsgui.gui.states import reach_look

@@ -7,7 +7,8 @@ from PySide6.QtCore import QTimer
 from PySide6.QtGui import QImage
 from PySide6.QtWidgets import QStackedWidget, QWidget
 
-from soulsgui.gui.feed import Feed, Fetch
+from soulsgui.gui.feed import Feed
+from soulsgui.gui.fetch import Fetch
 from soulsgui.gui.watching.picture import PictureView
 from soulsgui.gui.widgets.dialog import FittingDialog
 from soulsgui.gui.widgets.empty_state import EmptyState

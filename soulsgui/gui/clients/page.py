@@ -21,7 +21,8 @@ from soulsgui.gui import text
 from soulsgui.gui.clients.look import LookDialog
 from soulsgui.gui.clients.model import state_words
 from soulsgui.gui.clients.section import ClientsSection
-from soulsgui.gui.feed import Call, Feed, Fetch
+from soulsgui.gui.feed import Call, Feed
+from soulsgui.gui.fetch import Fetch
 from soulsgui.gui.icons import dress
 from soulsgui.gui.models.connection import why_not
 from soulsgui.gui.models.rules import ROSTER_ACTIONS, why_no_log, why_no_look

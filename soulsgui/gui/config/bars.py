@@ -18,7 +18,6 @@ from soulsgui.gui.text import plural
 from soulsgui.gui.theme import GAP_M, GAP_S, GAP_XS
 from soulsgui.gui.widgets.boxes import NO_MARGINS, Part, column, row
 from soulsgui.gui.widgets.command_button import CommandButton, Words
-from soulsgui.gui.widgets.inputs import PresetBox
 from soulsgui.gui.widgets.labels import (
     ElidedLabel,
     Heading,
@@ -29,6 +28,7 @@ from soulsgui.gui.widgets.labels import (
     set_tip,
     wrapped,
 )
+from soulsgui.gui.widgets.presets import PresetBox
 from soulsgui.wire.control import Preset
 
 

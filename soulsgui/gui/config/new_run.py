@@ -21,7 +21,8 @@ from soulsgui.config.schema import shipped_values
 from soulsgui.gui import text
 from soulsgui.gui.config.differences import still_winning
 from soulsgui.gui.config.sweep_fields import STEPS, SweepFields
-from soulsgui.gui.feed import Call, Feed, Fetch
+from soulsgui.gui.feed import Call, Feed
+from soulsgui.gui.fetch import Fetch
 from soulsgui.gui.models.connection import why_not
 from soulsgui.gui.models.rules import run_title
 from soulsgui.gui.settings.spec import as_yaml
@@ -30,15 +31,9 @@ from soulsgui.gui.theme import GAP_M
 from soulsgui.gui.widgets.boxes import NO_MARGINS, row
 from soulsgui.gui.widgets.command_button import CommandButton, Stage, Words
 from soulsgui.gui.widgets.dialog import FormDialog
-from soulsgui.gui.widgets.inputs import (
-    ENVIRONMENT,
-    PresetBox,
-    give_room,
-    leave_wheel_to_page,
-    picture_of,
-    time_words,
-)
+from soulsgui.gui.widgets.inputs import give_room, leave_wheel_to_page
 from soulsgui.gui.widgets.labels import Label, muted, wrapped
+from soulsgui.gui.widgets.presets import ENVIRONMENT, PresetBox, picture_of, time_words
 from soulsgui.wire.control import ApiError, ConfigValues, Preset
 
 CLIENTS, GOAL, SEED = "clients.local", "stop.mean_return", "seed"

@@ -16,7 +16,8 @@ from soulsgui.gui.config.draft import Draft, changed_keys, read_problems, senten
 from soulsgui.gui.config.running import RunningTab
 from soulsgui.gui.config.server import ServerTab
 from soulsgui.gui.config.views import Views
-from soulsgui.gui.feed import Call, Feed, Fetch
+from soulsgui.gui.feed import Call, Feed
+from soulsgui.gui.fetch import Fetch
 from soulsgui.gui.models.connection import why_not
 from soulsgui.gui.models.rules import Question
 from soulsgui.gui.shell import notify_problem

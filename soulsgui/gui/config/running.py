@@ -7,7 +7,8 @@ from typing import Any
 from PySide6.QtWidgets import QCheckBox, QStackedLayout, QVBoxLayout, QWidget
 
 from soulsgui.gui import text
-from soulsgui.gui.feed import Call, Feed, Fetch
+from soulsgui.gui.feed import Call, Feed
+from soulsgui.gui.fetch import Fetch
 from soulsgui.gui.models.records import Column, RecordsModel, number
 from soulsgui.gui.models.rules import run_title, why_refused
 from soulsgui.gui.settings.form import SettingsForm
@@ -74,7 +75,8 @@ class RunningTab(QWidget):
         self.keep.setToolTip("Writes them into config.yaml, too")
         self.apply = CommandButton(Words("&Apply now", "Applying …", "Applied"), "check", self._apply, self)
         self.apply.finished.connect(self._applied)
-        self.undo = CommandButton(Words("&Undo", "Undoing …", "Undone"), "reset", self._undo, self)
+        undo = partial(self._feed.call, "config.undo")
+        self.undo = CommandButton(Words("&Undo", "Undoing …", "Undone"), "reset", undo, self)
         self.undo.finished.connect(self._undone)
         self.table = Table("changesTable", "Changes of the run", self)
         self.table.setModel(self.model)
@@ -162,9 +164,6 @@ class RunningTab(QWidget):
             saved = self._feed.call("config.save", {"changes": self._wanted})
             carry_out(self._shell, saved, lambda _: None)
         self.refresh()
-
-    def _undo(self) -> Call:
-        return self._feed.call("config.undo")
 
     def _undone(self, result: dict[str, Any]) -> None:
         if self.form is not None:

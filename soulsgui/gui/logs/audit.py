@@ -7,7 +7,8 @@ from typing import Any
 from PySide6.QtWidgets import QStackedLayout, QWidget
 
 from soulsgui.gui import text
-from soulsgui.gui.feed import Call, Feed, Fetch
+from soulsgui.gui.feed import Feed
+from soulsgui.gui.fetch import Fetch
 from soulsgui.gui.models.connection import Connection
 from soulsgui.gui.models.records import Column, RecordsModel, number
 from soulsgui.gui.shell import Shell, notify_problem
@@ -54,7 +55,6 @@ class AuditTab(QWidget):
 
     def __init__(self, feed: Feed, shell: Shell, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._feed = feed
         self.model = RecordsModel(AUDIT_COLUMNS, lambda entry: str(entry.number), parent=self)
         self.table = Table("auditTable", "Commands that changed something", self)
         self.table.setModel(self.model)
@@ -64,7 +64,8 @@ class AuditTab(QWidget):
         self._stack.addWidget(self._empty)
         self._stack.addWidget(self.table)
         column(self._stack, on=self, margins=TAB_MARGINS)
-        self._fetch = Fetch(self, self._ask, came=self._take, failed=partial(notify_problem, shell))
+        ask = partial(feed.ask, "history.audit", {"limit": _MOST})
+        self._fetch = Fetch(self, ask, came=self._take, failed=partial(notify_problem, shell))
         feed.audit_arrived.connect(self._arrived)
         feed.snapshot_taken.connect(self.refresh)
         feed.connection_changed.connect(self._show_connection)
@@ -73,9 +74,6 @@ class AuditTab(QWidget):
     def refresh(self) -> None:
         """Ask for all of it again."""
         self._fetch.request()
-
-    def _ask(self) -> Call | None:
-        return self._feed.ask("history.audit", {"limit": _MOST})
 
     def _take(self, result: dict[str, Any]) -> None:
         self._empty.say("Nothing was changed yet", "Commands of windows and command lines are listed here.")

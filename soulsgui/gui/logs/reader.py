@@ -9,7 +9,8 @@ from PySide6.QtCore import QObject, Signal
 from PySide6.QtWidgets import QWidget
 
 from soulsgui.gui import text
-from soulsgui.gui.feed import Call, Feed, Fetch
+from soulsgui.gui.feed import Call, Feed
+from soulsgui.gui.fetch import Fetch
 from soulsgui.gui.states import service_title
 from soulsgui.gui.widgets.log_pane import written
 from soulsgui.wire.control import ApiError, HistoryLogsParams, LogLine, RunSummary, ServiceStatus

@@ -7,11 +7,7 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QSettings, Qt, QTimer, Signal
 from PySide6.QtGui import QHideEvent, QShowEvent
-from PySide6.QtWidgets import (
-    QSplitter,
-    QStackedWidget,
-    QWidget,
-)
+from PySide6.QtWidgets import QSizePolicy, QSplitter, QStackedWidget, QWidget
 
 from soulsgui.gui.clients.section import ClientsSection
 from soulsgui.gui.feed import Feed
@@ -52,7 +48,9 @@ class LastLines(QWidget):
 
     problem = Signal(object)
 
-    def __init__(self, feed: Feed, settings: QSettings, parent: QWidget | None = None) -> None:
+    def __init__(
+        self, feed: Feed, settings: QSettings, beside: QWidget, parent: QWidget | None = None
+    ) -> None:
         super().__init__(parent)
         self._settings = settings
         self.pane = LogPane(self, with_controls=False)
@@ -65,7 +63,7 @@ class LastLines(QWidget):
         self.open_logs = FittingButton("All logs", "log", self)
         self.open_logs.show_icon_only(True)
         column(
-            row(self.unfold, (self.newest, 1), self.open_logs, gap_px=GAP_S),
+            row(self.unfold, (self.newest, 1), beside, self.open_logs, gap_px=GAP_S),
             (self.pane, 1),
             on=self,
             margins=NO_MARGINS,
@@ -123,7 +121,7 @@ class LastLines(QWidget):
 
 _TICK_MS = 1000
 # Of the height: curve, clients, log lines.
-_SHARES = (7, 3, 2)
+_SHARES = (10, 3, 2)
 
 
 class OverviewPage(QWidget):
@@ -150,8 +148,9 @@ class OverviewPage(QWidget):
         self.no_clients = muted(wrapped("", self))
         self.no_clients.setAlignment(Qt.AlignmentFlag.AlignCenter)
         self.clients = ClientsSection(feed, "overviewClients", CLIENT_ACTIONS, self.no_clients, parent=self)
-        self.bottleneck = muted(ElidedLabel("", self))
-        self.log = LastLines(feed, shell.settings(), self)
+        self.bottleneck = ElidedLabel("", self)
+        self.bottleneck.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Preferred)
+        self.log = LastLines(feed, shell.settings(), self.bottleneck, self)
         self.landing = self.plot.host
         self._build()
         self._timer = QTimer(self, interval=_TICK_MS)
@@ -168,13 +167,10 @@ class OverviewPage(QWidget):
         self._stack = QStackedWidget(self)
         self._stack.addWidget(self._run_part)
         self._stack.addWidget(self.empty)
-        below = QWidget(self)
-        column((self.clients, 1), self.bottleneck, on=below, margins=NO_MARGINS, gap_px=GAP_XS)
         self._splitter = QSplitter(Qt.Orientation.Vertical, self)
         self._splitter.setObjectName("overviewSplitter")
-        for place, (part, share) in enumerate(zip((self._stack, below, self.log), _SHARES, strict=True)):
+        for part in (self._stack, self.clients, self.log):
             self._splitter.addWidget(part)
-            self._splitter.setStretchFactor(place, share)
         self._splitter.setSizes([100 * share for share in _SHARES])
         self._splitter.setCollapsible(0, False)
         parts = self.since, self.services, (self._splitter, 1)
@@ -192,7 +188,7 @@ class OverviewPage(QWidget):
         self.plot.all_asked.connect(lambda metric, run: self._shell.show_page(PLOTS, metric=metric, run=run))
         self.clients.emptied.connect(self._say_no_clients)
         for part in (self.services.signals, self.plot, self.clients, self.log):
-            part.problem.connect(self._tell)
+            part.problem.connect(partial(notify_problem, self._shell))
         self.services.signals.log_asked.connect(self._open_log)
         self.since.chosen.connect(self._open_log_at)
         self.log.open_logs.clicked.connect(lambda: self._open_log(""))
@@ -222,9 +218,6 @@ class OverviewPage(QWidget):
     def _open_log_at(self, event: Event) -> None:
         place = {"service": event.service, "run": event.run_id, "time": event.time}
         self._shell.show_page("logs", **place)
-
-    def _tell(self, error: ApiError) -> None:
-        notify_problem(self._shell, error)
 
     def _plot_ready(self, plot: "Plot") -> None:
         plot.clicked.connect(self._look_for_checkpoint)

@@ -5,7 +5,8 @@ from typing import Any
 
 from PySide6.QtWidgets import QWidget
 
-from soulsgui.gui.feed import Call, Feed, Fetch
+from soulsgui.gui.feed import Call, Feed
+from soulsgui.gui.fetch import Fetch
 from soulsgui.gui.models.rules import reward_words
 from soulsgui.gui.widgets.labels import Remark
 from soulsgui.wire.control import RunSummary

@@ -6,7 +6,8 @@ from typing import Any, NamedTuple
 from PySide6.QtCore import QObject, Signal
 from PySide6.QtWidgets import QWidget
 
-from soulsgui.gui.feed import Call, Feed, Fetch
+from soulsgui.gui.feed import Call, Feed
+from soulsgui.gui.fetch import Fetch
 from soulsgui.gui.plotting.marks import CHANGES, CHECKPOINTS, EVALUATIONS, RESUMES, TROUBLE, RunMarks
 from soulsgui.gui.plotting.rows import Mark
 from soulsgui.wire.control import CheckpointInfo, ConfigValues, Event, History

@@ -20,7 +20,7 @@ from soulsgui.gui.plots.moments import Moments
 from soulsgui.gui.plots.saving import Saving
 from soulsgui.gui.plots.view_options import ViewOptions
 from soulsgui.gui.plotting.controls import metric_order, metric_title
-from soulsgui.gui.plotting.nearest import find_nearest
+from soulsgui.gui.plotting.nearest import nearest
 from soulsgui.gui.shell import Action, Shell, notify_problem
 from soulsgui.gui.shell.pages import PLOTS
 from soulsgui.gui.theme import GAP_S
@@ -90,7 +90,8 @@ class PlotsPage(QWidget):
 
     def _connect(self) -> None:
         feed, controls, grid = self._feed, self.controls, self.grid
-        feed.snapshot_taken.connect(self.refresh)
+        for part in (self.moments, grid):
+            feed.snapshot_taken.connect(part.renew)
         feed.lists.runs.changed.connect(self._list.request)
         feed.connection_changed.connect(self._show_connection)
         self.runs.changed.connect(lambda: self._change(runs=self.runs.ticked))
@@ -186,12 +187,20 @@ class PlotsPage(QWidget):
         if run is None:
             return  # a mean has none
 
-        def offer(info: CheckpointInfo, words: str) -> None:
+        axis = self.layouts.shown.axis
+
+        def offer(result: dict[str, Any]) -> None:
+            listed = (CheckpointInfo.model_validate(info) for info in result["checkpoints"])
+            if (found := nearest(listed, axis, x)) is None:
+                return
+            info, words = found
             told = words if len(self.drawable.shown) == 1 else f"{run_title(run)}: {words}"
             action = Action("Watch it play", lambda: self._shell.open_player(run, info.id))
             self._shell.notify("info", told, action=action, about="nearest checkpoint")
 
-        find_nearest(self._feed, name, self.layouts.shown.axis, x, offer)
+        call = self._feed.ask("checkpoint.list", {"run": name})
+        if call is not None:
+            call.done.connect(offer)
 
     def _learn(self) -> None:
         """Take what the histories tell of beside their rows: metrics, clients, attempts."""

@@ -13,7 +13,8 @@ from typing import Any
 from PySide6.QtCore import QObject, QTimer, Signal
 from PySide6.QtWidgets import QWidget
 
-from soulsgui.gui.feed import Call, Feed, Fetch
+from soulsgui.gui.feed import Call, Feed
+from soulsgui.gui.fetch import Fetch
 from soulsgui.gui.plotting.rows import RETURN, STORED, Axis
 from soulsgui.gui.plotting.series import Series
 from soulsgui.wire.control import History, HistoryQueryParams

@@ -1,10 +1,8 @@
 """The checkpoint that is nearest to a position on the curve."""
 
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Iterable
 
 from soulsgui.gui import text
-from soulsgui.gui.feed import Feed
 from soulsgui.gui.plotting.rows import Axis
 from soulsgui.wire.control import CheckpointInfo
 
@@ -26,18 +24,3 @@ def nearest(found: Iterable[CheckpointInfo], axis: Axis, x: float) -> tuple[Chec
     away = abs(place - x)
     far = text.duration(away) if axis is Axis.TIME else text.percent(100 * away / max(place, abs(x), 1.0))
     return info, f"Nearest checkpoint: update {text.count(info.updates)}, {far} away"
-
-
-def find_nearest(
-    feed: Feed, run: str, axis: Axis, x: float, found: Callable[[CheckpointInfo, str], object]
-) -> None:
-    """Look for the checkpoint of a run that is nearest, and tell of it where there is one."""
-
-    def take(result: dict[str, Any]) -> None:
-        listed = (CheckpointInfo.model_validate(info) for info in result["checkpoints"])
-        if (near := nearest(listed, axis, x)) is not None:
-            found(*near)
-
-    call = feed.ask("checkpoint.list", {"run": run})
-    if call is not None:
-        call.done.connect(take)

@@ -17,7 +17,8 @@ from PySide6.QtWidgets import (
 )
 
 from soulsgui.gui import text
-from soulsgui.gui.feed import Call, Feed, Fetch
+from soulsgui.gui.feed import Call, Feed
+from soulsgui.gui.fetch import Fetch
 from soulsgui.gui.models.connection import why_not
 from soulsgui.gui.models.records import RecordsModel
 from soulsgui.gui.models.rules import (

@@ -2,14 +2,14 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QWidget
 
 from soulsgui.gui import text
-from soulsgui.gui.feed import Call, Feed, Fetch
+from soulsgui.gui.feed import Call, Feed
+from soulsgui.gui.fetch import Fetch
 from soulsgui.gui.models.connection import why_not
 from soulsgui.gui.models.records import Column, RecordsModel
 from soulsgui.gui.models.rules import (
@@ -22,7 +22,7 @@ from soulsgui.gui.models.rules import (
 )
 from soulsgui.gui.runs.models import GroupRow, QueuedRow, reached_words
 from soulsgui.gui.settings.spec import as_yaml, specs
-from soulsgui.gui.shell import Shell, notify_problem
+from soulsgui.gui.shell import Shell
 from soulsgui.gui.shell.pages import PLOTS
 from soulsgui.gui.widgets.boxes import TAB_MARGINS, column, row
 from soulsgui.gui.widgets.fitting_button import FittingButton
@@ -128,7 +128,6 @@ class ComparePanel(QWidget):
         head = row(self._title, (self._words, 1), self.curves, self.trash)
         column(head, self.warning, (self.table, 1), on=self, margins=TAB_MARGINS)
         self._fetch = Fetch(self, self._ask, came=self._take, failed=self._failed)
-        self._tell = partial(notify_problem, shell)
 
     def deeds(self) -> list[Deed]:
         """Return what the menu of the rows repeats."""

@@ -12,7 +12,8 @@ from PySide6.QtWidgets import QPushButton, QSizePolicy, QStackedLayout, QTabWidg
 from soulsgui.config.paths import Folders
 from soulsgui.config.schema import shipped_values
 from soulsgui.gui import text
-from soulsgui.gui.feed import Call, Feed, Fetch
+from soulsgui.gui.feed import Call, Feed
+from soulsgui.gui.fetch import Fetch
 from soulsgui.gui.icons import dress
 from soulsgui.gui.models.connection import why_not
 from soulsgui.gui.models.rules import (
@@ -142,7 +143,7 @@ class EventsTab(QWidget):
 class RunSettingsTab(QWidget):
     """The settings a run works or worked with; the form is made when it is first shown."""
 
-    def __init__(self, feed: Feed, shell: Shell, parent: QWidget | None = None) -> None:
+    def __init__(self, feed: Feed, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._feed = feed
         self._run = ""
@@ -230,7 +231,7 @@ class RunDetails(QWidget):
         self._shell = shell
         self._run: RunSummary | None = None
         self.checkpoints = CheckpointsTab(feed, shell, self)
-        self.settings = RunSettingsTab(feed, shell, self)
+        self.settings = RunSettingsTab(feed, self)
         self.events = EventsTab(feed, shell, self)
         self.videos = VideosTab(feed, shell, self)
         self._build()

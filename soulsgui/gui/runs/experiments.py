@@ -9,7 +9,8 @@ from PySide6.QtWidgets import QComboBox, QSplitter, QStackedLayout, QWidget
 
 from soulsgui.gui import text
 from soulsgui.gui.colours import Tone
-from soulsgui.gui.feed import Call, Feed, Fetch
+from soulsgui.gui.feed import Call, Feed
+from soulsgui.gui.fetch import Fetch
 from soulsgui.gui.models.connection import why_not
 from soulsgui.gui.models.records import Column, RecordsModel, number
 from soulsgui.gui.models.rules import SCORE_TITLES, STOP_SWEEP, run_title

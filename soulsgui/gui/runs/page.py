@@ -9,7 +9,8 @@ from PySide6.QtGui import QGuiApplication, QHideEvent, QKeySequence, QShortcut, 
 from PySide6.QtWidgets import QHBoxLayout, QPushButton, QSplitter, QStackedLayout, QStackedWidget, QWidget
 
 from soulsgui.gui import text
-from soulsgui.gui.feed import Call, Feed, Fetch, together
+from soulsgui.gui.feed import Call, Feed, together
+from soulsgui.gui.fetch import Fetch
 from soulsgui.gui.icons import dress
 from soulsgui.gui.models.connection import why_not
 from soulsgui.gui.models.rules import Question, purge_question, run_title, why_refused
@@ -66,7 +67,7 @@ class RunsPage(QWidget):
         feed.queue_changed.connect(self._queue_changed)
         feed.run_changed.connect(self._run_changed)
         feed.connection_changed.connect(self._show_connection)
-        feed.allowed_changed.connect(self._allowed_changed)
+        feed.allowed_changed.connect(self._allow_start)
         self.details.edited.connect(self._edited)
         self.details.trash_wanted.connect(self._trash)
         self.compare.trash_wanted.connect(self._trash)
@@ -113,7 +114,8 @@ class RunsPage(QWidget):
         self.bin.explain("Show deleted runs")
         self.bin.toggled.connect(self._other_list)
         words = Words("Empty the bin…", "Removing …", "Emptied")
-        self.purge = AskingButton(words, "remove", self._purge, self._purge_question, self)
+        purge = partial(self._feed.call, "runs.purge")
+        self.purge = AskingButton(words, "remove", purge, self._purge_question, self)
         self.purge.problem.connect(partial(notify_problem, self._shell))
         self.purge.finished.connect(self._purged)
         self.purge.hide()
@@ -314,9 +316,6 @@ class RunsPage(QWidget):
         if self._feed.connection.live:
             self.refresh()
 
-    def _allowed_changed(self, *_: object) -> None:
-        self._allow_start()
-
     def _trash(self) -> None:
         rows = [row for row in self.selected if not isinstance(row, QueuedRow | GroupRow)]
         if not rows:
@@ -339,9 +338,6 @@ class RunsPage(QWidget):
         runs = self.model.records
         what = text.plural(len(runs), "the run of the bin", "all {n} runs of the bin")
         return purge_question(what, sum(run.size_bytes for run in runs))
-
-    def _purge(self) -> Call:
-        return self._feed.call("runs.purge")
 
     def _purged(self, result: dict[str, Any]) -> None:
         self._shell.notify("success", f"{text.size(Freed.model_validate(result).freed_bytes)} became free")

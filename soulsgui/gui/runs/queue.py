@@ -112,7 +112,6 @@ class BinPanel(QWidget):
     def __init__(self, feed: Feed, shell: Shell, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._feed = feed
-        self._shell = shell
         self._rows: Sequence[RunSummary] = ()
         self._title = Heading("", 1, self)
         self._facts = muted(wrapped("", self))

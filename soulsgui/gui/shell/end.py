@@ -10,6 +10,7 @@ from soulsgui.gui.colours import Tone
 from soulsgui.gui.feed import Call, Feed
 from soulsgui.gui.icons import make_primary
 from soulsgui.gui.models.rules import goal_words, window_words
+from soulsgui.gui.server_lists import ServerList
 from soulsgui.gui.shell.pages import CLIENT, LOGS, OVERVIEW
 from soulsgui.gui.shell.protocol import Shell, notify_problem
 from soulsgui.gui.states import shown_state
@@ -18,9 +19,9 @@ from soulsgui.gui.widgets.boxes import NO_MARGINS, column, row
 from soulsgui.gui.widgets.command_button import CommandButton, Words
 from soulsgui.gui.widgets.fitting_button import FittingButton
 from soulsgui.gui.widgets.flow_layout import FlowLayout
-from soulsgui.gui.widgets.inputs import ENVIRONMENT, task_of, time_words
 from soulsgui.gui.widgets.labels import Heading, IconLabel, Label, set_property
 from soulsgui.gui.widgets.message_bar import close_button
+from soulsgui.gui.widgets.presets import ENVIRONMENT, task_of, time_words
 from soulsgui.wire.control import BEST, ClientStatus, Preset, RunStatus, RunSummary
 
 _WORDS_CHARACTERS = 48
@@ -47,10 +48,12 @@ def end_words(run: RunStatus) -> EndWords | None:
     if run.reached == "mean_return":
         title = f"Solved: reached {goal_words(run.goal_return or 0.0)} after {after}"
         # Training goes on while an evaluation is played: the model that reached the goal is a little older.
+        if run.goal_judged_by != "evaluation":
+            title += f" and {steps} steps"
         detail = {
             "evaluation": f"Mean of an evaluation: {mean}. The run made {steps} steps.",
-            "both": f"{window_words(run)}: {mean}, confirmed by greedy episodes, after {steps} steps.",
-            "training": f"{window_words(run)}: {mean}, after {steps} steps.",
+            "both": f"{window_words(run)}: {mean}, confirmed by greedy episodes.",
+            "training": f"{window_words(run)}: {mean}.",
         }[run.goal_judged_by]
         return EndWords("star", Tone.GOOD, title, detail)
     best = text.value(run.best_mean_return)
@@ -80,11 +83,20 @@ class EndStrip(QFrame):
     On the overview it says so of every such run; over other pages when that is news.
     """
 
-    def __init__(self, feed: Feed, shell: Shell, parent: QWidget | None = None) -> None:
+    def __init__(
+        self,
+        feed: Feed,
+        runs: ServerList[RunSummary],
+        presets: ServerList[Preset],
+        shell: Shell,
+        parent: QWidget | None = None,
+    ) -> None:
         super().__init__(parent)
         self.setObjectName("endStrip")
         self.setProperty("part", "banner")
         self._feed = feed
+        self._runs = runs
+        self._presets = presets
         self._run = feed.status.run
         self._page = ""
         self._is_news = False
@@ -114,7 +126,7 @@ class EndStrip(QFrame):
         feed.snapshot_taken.connect(self._look)
         feed.run_changed.connect(self._look)
         feed.asked.connect(self._asked)
-        for listed in (feed.lists.runs, feed.lists.presets):
+        for listed in (runs, presets):
             listed.changed.connect(self._offer_next)
         self._show()
 
@@ -163,14 +175,14 @@ class EndStrip(QFrame):
             part.setVisible(not failed)
         self.invite.setVisible(not failed and played_here(self._feed.status.clients))
         self.log.setVisible(failed)
-        self._feed.lists.presets.want()
+        self._presets.want()
         self._offer_next()
         self.show()
 
     def _offer_next(self) -> None:
-        lists, run = self._feed.lists, self._run
+        run = self._run
         solved = run.reached == "mean_return" and not run.sweep  # after a sweep its best settings are next
-        found = next_preset(lists.presets.entries, run, lists.runs.entries) if solved else None
+        found = next_preset(self._presets.entries, run, self._runs.entries) if solved else None
         self._next = found
         self.next.setVisible(found is not None)
         if found is not None:

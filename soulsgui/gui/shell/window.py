@@ -145,7 +145,7 @@ class MainWindow(QMainWindow):
         self.notifier = Notifier(feed, preferences, self)
         self.closer = WindowCloser(feed, preferences, self)
         self.client_closer = ClientWindowCloser(
-            self._client_side, feed, preferences, self._end, self.come_forward, self
+            self._client_side, feed, preferences, self._leave, self.come_forward, self
         )
         self._build()
         self._connect()
@@ -162,10 +162,11 @@ class MainWindow(QMainWindow):
         self.navigation = Navigation(listed, self)
         # It joins the window below, after the strip that stands over it: so goes the keyboard, too.
         self.pages = PageStack(self._entries, self._feed, self)
-        self.end = EndStrip(self._feed, self, self)
+        lists = self._feed.lists
+        self.end_strip = EndStrip(self._feed, lists.runs, lists.presets, self, self)
         right = QWidget(self)
         column((self.pages, 1), self.messages, on=right, margins=NO_MARGINS, gap_px=0)
-        beside = column(self.banner, self.end, (right, 1), gap_px=0)
+        beside = column(self.banner, self.end_strip, (right, 1), gap_px=0)
         inside = QWidget(self)
         # Beside the bars: its rows do not move under the mouse when one comes or goes.
         row(self.navigation, (beside, 1), on=inside, margins=NO_MARGINS, gap_px=0)
@@ -208,7 +209,7 @@ class MainWindow(QMainWindow):
         self.toolbar.servers.add_wanted.connect(self.open_add_server)
         self.toolbar.problem.connect(self._refused)
         self.toolbar.quicksave.finished.connect(self._saved)
-        self.toolbar.resume.finished.connect(self._show_overview)
+        self.toolbar.resume.finished.connect(lambda _: self.show_page(OVERVIEW))
         self.toolbar.events.chosen.connect(self._event_chosen)
         self.notifier.opened.connect(self._notification_opened)
         self.menu.invite.triggered.connect(self.open_invite)
@@ -388,7 +389,7 @@ class MainWindow(QMainWindow):
         # The server comes while one reads there: the page must not move then.
         keep_place(self.banner, name == WELCOME)
         self.pages.show_page(name, **(where or {}))
-        self.end.page_chosen(name)
+        self.end_strip.page_chosen(name)
 
     def _set_mode(self, mode: Mode) -> None:
         if mode is Mode.CLIENT and self.mode is Mode.SERVER:
@@ -515,9 +516,6 @@ class MainWindow(QMainWindow):
         section = over.section if over is not None else ""
         (known or ManualDialog(around)).open_at(section or shown, page)
 
-    def _show_overview(self) -> None:
-        self.show_page(OVERVIEW)
-
     def _refused(self, error: ApiError) -> None:
         notify_problem(self, error)
 
@@ -586,7 +584,7 @@ class MainWindow(QMainWindow):
         self.remember()
         self.client_closer.quit()
 
-    def _end(self) -> None:
+    def _leave(self) -> None:
         def go_on(leave: bool) -> None:
             if leave:
                 self.closer.begin()

@@ -20,7 +20,8 @@ from PySide6.QtWidgets import (
 )
 
 from soulsgui.gui import text
-from soulsgui.gui.feed import Call, Feed, Fetch, JobCall
+from soulsgui.gui.feed import Feed, JobCall
+from soulsgui.gui.fetch import Fetch
 from soulsgui.gui.models.connection import why_not
 from soulsgui.gui.runs.models import described, evaluated_words
 from soulsgui.gui.states import run_is_active
@@ -94,7 +95,8 @@ class WatchPane(QWidget):
         self._build()
         self._timer = QTimer(self, singleShot=True, timerType=Qt.TimerType.PreciseTimer)
         self._timer.timeout.connect(self.go_on)
-        self._list = Fetch(self, self._ask, came=self._take_list, failed=self._fail)
+        ask = partial(feed.ask, "checkpoint.list", {"run": run.id})
+        self._list = Fetch(self, ask, came=self._take_list, failed=self._fail)
         feed.picture_shown.connect(self._picture_came)
         feed.connection_changed.connect(self._show_connection)
         self._list.request()
@@ -183,9 +185,6 @@ class WatchPane(QWidget):
         """Return a checkpoint to watch beside the one that is chosen."""
         following = (self.checkpoint.currentIndex() + 1) % max(self.checkpoint.count(), 1)
         return str(self.checkpoint.itemData(following) or "")
-
-    def _ask(self) -> Call | None:
-        return self._feed.ask("checkpoint.list", {"run": self._run.id})
 
     def _take_list(self, result: dict[str, Any]) -> None:
         found = [CheckpointInfo.model_validate(one) for one in result["checkpoints"]]

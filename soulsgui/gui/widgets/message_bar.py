@@ -161,7 +161,7 @@ class MessageBar(QWidget):
         self.setObjectName("messageBar")
         # Oldest first.
         self.rows: list[NoticeRow] = []
-        self._column = column(on=self, margins=(GAP_S, GAP_XS, GAP_S, GAP_XS), gap_px=GAP_XS)
+        self._column = column(on=self, margins=(GAP_S, 0, GAP_S, GAP_XS), gap_px=GAP_XS)
         self.hide()
 
     def show_notice(self, notice: Notice) -> None:

@@ -58,9 +58,8 @@ class Table(QTableView):
 
     def minimumSizeHint(self) -> QSize:
         """Room for a few rows below the titles."""
-        bar = self.horizontalScrollBar().sizeHint().height()
         rows = _LEAST_ROWS * self.verticalHeader().defaultSectionSize()
-        height = self.horizontalHeader().sizeHint().height() + rows + bar
+        height = self.horizontalHeader().sizeHint().height() + rows + 2 * self.frameWidth()
         return QSize(super().minimumSizeHint().width(), height)
 
     def setModel(self, model: QAbstractItemModel | None) -> None:

@@ -217,9 +217,12 @@ class ServedRun:
                     break
             last = awaited(waiting, room, delay_s)
             for name, data in self._pop(waiting, room, delay_s, last, deadline - now):
+                if name not in left:  # of one client two were there: this one belongs to the next batch
+                    self._answers.append(("LPUSH", self._live[name].requests, data))
+                    continue
                 self._asked_at[name] = time.monotonic()
                 received = self._read(name, data)
-                if received is not None and name in left:
+                if received is not None:
                     if not found and last is None:
                         deadline = time.monotonic() + delay_s
                     found.append((name, received))

@@ -99,13 +99,14 @@ async def _trash_run(runner: "Runner", params: control.WholeRunParams) -> contro
                 ErrorCode.NOT_NOW, f"Run {run.run_id} is active.", "Stop it first: soulsgui run stop"
             )
         runner.bin.throw_run(run)  # in no thread: nobody goes on with it meanwhile
-    await runner.run_manager.forget(run)
+    await runner.run_manager.library_changed()
     return told
 
 
 async def _restore_run(runner: "Runner", params: control.RunParams) -> control.RunSummary:
     async with runner.bin.changing:
         run = await asyncio.to_thread(runner.bin.restore_run, params.run)
+    await runner.run_manager.library_changed()
     return await _told(runner, run)
 
 

@@ -397,10 +397,11 @@ class RunManager:
         elif self._last.id == run.run_id:
             self._last = self._last.model_copy(update=changes)
 
-    async def forget(self, run: RunFolder) -> None:
-        """Tell nothing more of a run that is not in the library any more."""
-        if self._last.id == run.run_id:
-            self._last = await asyncio.to_thread(self._context.library.last_record)
+    async def library_changed(self) -> None:
+        """Tell of the latest run, which may have been thrown away, or put back."""
+        last = await asyncio.to_thread(self._context.library.last_record)
+        if last.id != self._last.id:  # else what is on the disk may be older
+            self._last = last
 
     async def set_clients(self, count: int) -> None:
         """Start or stop clients of our own until there are so many."""

@@ -8,6 +8,8 @@ import sqlite3
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from tempfile import TemporaryFile
 from types import ModuleType
 from typing import TYPE_CHECKING
 
@@ -182,7 +184,8 @@ class Sweeps:
         except Exception as error:
             if isinstance(error, OSError) or not (number := _errno_of(error)):
                 raise
-            raise OSError(number, os.strerror(number), str(self._path)) from error
+            why = _why_not_written(self._path) if number == errno.EACCES else None
+            raise why or OSError(number, os.strerror(number), str(self._path)) from error
 
     async def _look_after(self, study: "Study", trial: "Trial") -> None:
         manager = self._manager
@@ -294,6 +297,16 @@ def _errno_of(error: BaseException | None) -> int:
             return found
         error = error.__cause__
     return 0
+
+
+def _why_not_written(path: Path) -> OSError | None:
+    """Return what the system says of a file, or of a journal beside it: SQLite tells the half of it."""
+    target = Path(os.path.realpath(path))
+    try:
+        with target.open("ab"), TemporaryFile(dir=target.parent):
+            return None
+    except OSError as error:
+        return error
 
 
 def _of_full_disk(error: BaseException) -> bool:

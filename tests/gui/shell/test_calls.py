@@ -6,7 +6,8 @@ from PySide6.QtCore import QEvent
 from PySide6.QtWidgets import QApplication, QWidget
 from pytestqt.qtbot import QtBot
 
-from soulsgui.gui.feed import Call, Fetch, together
+from soulsgui.gui.feed import Call, together
+from soulsgui.gui.fetch import Fetch
 from soulsgui.wire.control import ApiError, ErrorCode
 from tests.gui.fake_feed import refusal
 

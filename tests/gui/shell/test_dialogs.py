@@ -23,7 +23,7 @@ from soulsgui.gui.models.rules import Question
 from soulsgui.gui.runs.checkpoints import NoteDialog
 from soulsgui.gui.widgets.ask import ask
 from soulsgui.gui.widgets.dialog import FittingDialog
-from soulsgui.gui.widgets.inputs import picture_of, time_words
+from soulsgui.gui.widgets.presets import picture_of, time_words
 from soulsgui.wire.control import ConfigValues, ErrorCode, Preset, RunStatus, Status
 from tests.gui.fake_feed import HELLO, LIVE, LOST, FakeFeed, refusal
 from tests.gui.reading import part_of

@@ -39,7 +39,7 @@ def server(fake: FakeFeed) -> FakeFeed:
 @pytest.fixture
 def strip(qtbot: QtBot, server: FakeFeed, shell: FakeShell) -> EndStrip:
     """As it is over the overview."""
-    made = EndStrip(server, shell)
+    made = EndStrip(server, server.lists.runs, server.lists.presets, shell)
     qtbot.addWidget(made)
     made.page_chosen("overview")
     server.lists.runs.want()
@@ -56,9 +56,9 @@ def test_only_an_end_by_itself_is_told() -> None:
         words = end_words(RUNNING.model_copy(update={"state": state, "reached": reached} | seen))
         return (words.title, words.detail) if words else None
 
-    mean = "Mean of the last 20 episodes: 476.2, after 0 steps."
+    mean = "Mean of the last 20 episodes: 476.2."
     solved = told("mean_return", goal_return=475.0, seconds=31.0)
-    assert solved == ("Solved: reached 475 after 31 s", mean)
+    assert solved == ("Solved: reached 475 after 31 s and 0 steps", mean)
     judged = "Mean of an evaluation: 476.2. The run made 0 steps."
     assert told("mean_return", goal_judged_by="evaluation") == ("Solved: reached 475 after 0.0 s", judged)
     best = "Mean return at its end 476.2; the highest during the run, that of its best model: 494.9."

@@ -28,6 +28,7 @@ from soulsgui.gui.clients.page import ClientLogDialog, RenameDialog
 from soulsgui.gui.config.mending import MendConfigDialog
 from soulsgui.gui.config.new_run import NewRunDialog
 from soulsgui.gui.config.page import ConfigDialog
+from soulsgui.gui.overview.page import OverviewPage
 from soulsgui.gui.preferences import Preferences
 from soulsgui.gui.runs.checkpoints import NoteDialog
 from soulsgui.gui.runs.evaluate import EvaluateDialog
@@ -38,10 +39,12 @@ from soulsgui.gui.shell.pages import PageArea, page_entries
 from soulsgui.gui.shell.shutdown import ClosingDialog, LeavingDialog
 from soulsgui.gui.shell.update import UpdateDialog, UpdateSteps
 from soulsgui.gui.theme import Theme
+from soulsgui.gui.widgets.geometry import room_for
 from soulsgui.gui.widgets.table import Table
 from soulsgui.wire.control import Preset, RunStatus, RunSummary, SavedServer, Status
 from soulsgui.wire.messages.server_config import Execution
 from tests.gui.fake_feed import NOTHING_YET, FakeFeed, FakeShell
+from tests.gui.plotting.curves import history
 from tests.gui.reading import part_of, shown
 from tests.gui.shell.conftest import Make
 from tests.states import client, service
@@ -198,6 +201,29 @@ def test_a_page_is_all_in_reach(qtbot: QtBot, make: Make, fake: FakeFeed, room: 
             assert area.widget().rect().contains(shown) or scrolled(button, area.widget()), button.text()
 
 
+@pytest.mark.parametrize("state", ["running", "solved", "message"])
+def test_the_curve_is_high_on_a_small_screen(
+    qtbot: QtBot, make: Make, fake: FakeFeed, monkeypatch: pytest.MonkeyPatch, state: str
+) -> None:
+    monkeypatch.setattr(QScreen, "availableGeometry", lambda _: QRect(0, 0, 1280, 800))
+    lunar = Preset(name="lunar", title="LunarLander", values={"env.id": "LunarLander-v3"})
+    fake.answers = NOTHING_YET | {"config.presets": {"presets": [lunar.model_dump(mode="json")]}}
+    fake.answers["history.query"] = history(range(1, 11))
+    window = make("overview")
+    window.resize(room_for(window).size())
+    run = SOLVED.model_copy(update={"goal_judged_by": "both", "goal_window": 20, "env_steps": 1_234_567})
+    if state != "solved":
+        run = run.model_copy(update={"state": "running", "reached": "", "learner_waits": 0.6})
+    fake.take_snapshot(STATUS.model_copy(update={"run": run}))
+    if state == "message":
+        window.notify("info", "Saved at 1,234,567 environment steps.")
+    qtbot.waitUntil(lambda: window.end_strip.next.isVisible() is (state == "solved"))
+    page = window.pages.front
+    assert isinstance(page, OverviewPage)
+    qtbot.waitUntil(lambda: page.plot.host.plot is not None and page.plot.host.plot.height() >= 350)
+    assert page.clients.table.height() >= page.clients.table.minimumSizeHint().height(), "three rows are seen"
+
+
 def test_the_form_of_the_settings_is_never_scrolled_sideways(qtbot: QtBot, theme: Theme) -> None:
     form = shown(qtbot, SettingsForm())
     area = part_of(form, QScrollArea)
@@ -210,7 +236,7 @@ def test_the_form_of_the_settings_is_never_scrolled_sideways(qtbot: QtBot, theme
 def test_the_words_about_a_solved_run_are_never_cut(qtbot: QtBot, world: World, width: int) -> None:
     lunar = Preset(name="lunar", title="LunarLander", values={"env.id": "LunarLander-v3"})
     world.feed.answers = NOTHING_YET | {"config.presets": {"presets": [lunar.model_dump(mode="json")]}}
-    strip = EndStrip(world.feed, world.shell)
+    strip = EndStrip(world.feed, world.feed.lists.runs, world.feed.lists.presets, world.shell)
     qtbot.addWidget(strip)
     strip.resize(width, 40)
     strip.page_chosen("overview")

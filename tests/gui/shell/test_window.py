@@ -292,7 +292,7 @@ def test_the_keyboard_comes_to_the_end_strip_before_what_is_below(solved: MainWi
         chain.append(one)
         one = one.nextInFocusChain()
     below = solved.pages.no_server.empty.button, page_of(solved, "config").filter
-    order = [chain.index(part) for part in (solved.end.watch, solved.end.close_button, *below)]
+    order = [chain.index(part) for part in (solved.end_strip.watch, solved.end_strip.close_button, *below)]
     assert order == sorted(order)
 
 
@@ -511,7 +511,7 @@ def test_a_refusal_stands_in_the_message_bar(qtbot: QtBot, running: MainWindow, 
 
 
 def test_a_reached_goal_offers_the_next_task(qtbot: QtBot, solved: MainWindow) -> None:
-    page, end = page_of(solved, "config"), solved.end
+    page, end = page_of(solved, "config"), solved.end_strip
     assert words_of(end).startswith("Solved: reached 475 after 31 s")
     qtbot.waitUntil(end.next.isVisible)
     page.unsaved = True
@@ -531,37 +531,37 @@ def test_the_end_of_a_run_is_told_on_the_overview_and_elsewhere_when_it_is_news(
 ) -> None:
     window = make("logs")
     feed.take_snapshot(Status(run=SOLVED, server=UP))
-    assert not window.end.isVisible(), "a goal of yesterday"
+    assert not window.end_strip.isVisible(), "a goal of yesterday"
     window.show_page("overview")
-    assert window.end.isVisible()
+    assert window.end_strip.isVisible()
     feed.take_snapshot(RUNNING)
-    assert not window.end.isVisible()
+    assert not window.end_strip.isVisible()
     window.show_page("logs")
     feed.change_run(SOLVED)
-    assert window.end.isVisible()
+    assert window.end_strip.isVisible()
     window.show_mode(Mode.CLIENT)
-    assert not window.end.isVisible(), "to who plays for others it says nothing"
+    assert not window.end_strip.isVisible(), "to who plays for others it says nothing"
     window.show_mode(Mode.SERVER)
-    window.end.close_button.click()
+    window.end_strip.close_button.click()
     window.show_page("overview")
-    assert not window.end.isVisible(), "it was put away"
+    assert not window.end_strip.isVisible(), "it was put away"
 
 
 def test_the_solved_run_goes_on_without_its_goal(qtbot: QtBot, solved: MainWindow, feed: FakeFeed) -> None:
     feed.answers["run.resume"] = {"run_id": "r1", "run_dir": "/r1"}
-    with qtbot.waitSignal(solved.end.go_on.finished):
-        solved.end.go_on.click()
+    with qtbot.waitSignal(solved.end_strip.go_on.finished):
+        solved.end_strip.go_on.click()
     (sent,) = feed.sent_of("run.resume")
     assert sent.params == {"run": "r1", "without_goal": True}
     assert solved.pages.shown == "overview"
-    assert not solved.end.isVisible()
+    assert not solved.end_strip.isVisible()
 
 
 def test_what_a_run_from_elsewhere_would_run_is_asked_about_and_agreed_to_by_its_digest(
     qtbot: QtBot, solved: MainWindow, feed: FakeFeed
 ) -> None:
     asks = Execution(env_id="theirs:Game-v0", restart_hook="theirs:start")
-    solved.end.go_on.click()
+    solved.end_strip.go_on.click()
     refused = {"code": ErrorCode.NOT_AGREED, "message": "It wants to run theirs.", "remedy": "Agree to it."}
     feed.sent_of("run.resume")[0].call.refuse(ApiError(**refused, asks=asks))
     dialog = solved.findChild(AgreeDialog)

@@ -14,9 +14,10 @@ from soulsgui.gui.theme import Theme
 from soulsgui.gui.widgets.command_button import give_menu
 from soulsgui.gui.widgets.empty_state import EmptyState
 from soulsgui.gui.widgets.fitting_button import FittingButton
-from soulsgui.gui.widgets.inputs import PresetBox, give_room
+from soulsgui.gui.widgets.inputs import give_room
 from soulsgui.gui.widgets.labels import ElidedLabel, IconLabel, StateLabel
 from soulsgui.gui.widgets.message_bar import Banner, MessageBar, Notice
+from soulsgui.gui.widgets.presets import PresetBox
 from soulsgui.gui.widgets.table import Table
 from soulsgui.wire.control import Preset, RunStatus, ServerStatus, Status
 from tests.gui.reading import part_of, shown, words_of

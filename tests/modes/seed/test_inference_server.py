@@ -1,9 +1,11 @@
 """What an inference server answers, and what it makes of what it is told: each transition once."""
 
 import itertools
+import math
 import threading
 import time
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -221,26 +223,44 @@ def test_who_asks_seldom_is_served_beside_one_that_asks_all_the_time(
     trainer.until(served, "the answer to the other one")
 
 
+@settings(central__inference_batchsize=64, central__inference_delay=0.0)
+def test_two_requests_of_a_client_are_answered_one_after_the_other(
+    trainer: HandTrainer, serving: ServingThread, client: HandClient
+) -> None:
+    silent = HandClient(trainer, "silent")  # who never asked is looked at first, and others with it
+    trainer.connection.rpush(silent.replies, b"x")
+    trainer.until(lambda: trainer.connection.ttl(silent.replies) > 0, "the silent one is seen")
+    client.ask(0)
+    last = client.request(1)
+    client.unroll = "another"
+    trainer.connection.rpush(client.requests, last, client.request(0))
+    assert [ActionReply.read(client.answer()).number for _ in range(2)] == [1, 0]
+
+
 @settings(central__inference_batchsize=1)
 def test_a_client_that_takes_long_leaves_the_others_as_much_time(
     trainer: HandTrainer, serving: ServingThread, client: HandClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     explore, answered = served_run.explore, list[int]()
+    time_passes = Mock(monotonic=lambda: time.monotonic() + sum(100.0 if n == 4 else 10.0 for n in answered))
 
     def explore_slowly(policy: Any, obs: Any, *words: Any) -> Any:
         answered.append(len(obs))
-        time.sleep(0.5 if len(obs) == 4 else 0)
         return explore(policy, obs, *words)
 
+    monkeypatch.setattr(served_run, "time", time_passes)  # by the answers: as fast as this test can ask
+    monkeypatch.setattr(served_run, "LATE_S", math.inf)
     monkeypatch.setattr(served_run, "explore", explore_slowly)
     small, large = HandClient(trainer, "small", num_envs=1), HandClient(trainer, "large", num_envs=4)
     numbers, big_numbers = itertools.count(), itertools.count()
     large.send(large.request(next(big_numbers)))
 
     def answered_often() -> bool:
-        small.ask(next(numbers))
-        if trainer.connection.delete(large.replies):
+        asks_again = trainer.connection.delete(large.replies)
+        small.send(small.request(next(numbers)))  # first: it is whom the large one waits for
+        if asks_again:
             large.send(large.request(next(big_numbers)))
+        small.answer()
         return answered.count(4) >= 4
 
     trainer.until(answered_often, "four answers to the large one")

@@ -14,7 +14,7 @@ from soulsgui.policies.specs import TorchPolicySpec
 from soulsgui.sampling.inference_messages import ActionReply, Request, RequestReader
 from soulsgui.wire.connection import Address
 from tests.environments.toys import Camera
-from tests.faults.waiting import until
+from tests.faults.waiting import LIMIT_S, until
 from tests.modes.seed.serving import HandTrainer, grant_for
 from tests.sampling.free_trainer import beat_of, settings
 
@@ -72,4 +72,4 @@ def test_a_client_without_torch_asks_for_actions(
             assert request.outcome.result.terminated.tolist() == [number % LENGTH == 0] * 3
     finally:
         process.terminate()
-        assert process.wait(30) == 0, (tmp_path / "log").read_text()
+        assert process.wait(LIMIT_S) == 0, (tmp_path / "log").read_text()

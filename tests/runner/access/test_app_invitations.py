@@ -13,6 +13,7 @@ from soulsgui.wire.invitation import Invitation
 from soulsgui.wire.keys import GATEWAY, Keys
 from soulsgui.wire.messages.base import Instance
 from soulsgui.wire.messages.heartbeat import EXPIRY_S, Heartbeat
+from tests.faults.waiting import LIMIT_S
 from tests.runner.running import (
     address_of,
     call,
@@ -71,8 +72,8 @@ async def test_invited_seen_revoked_forgotten(runner: Runner, capsys: pytest.Cap
     for command in ("pause", "resume", "drain", "stop"):
         with pytest.raises(Refused, match="revoked"):
             await call(runner, f"clients.{command}", client="pc")
-    await runner.server_state.next_turn(5)
-    await runner.server_state.next_turn(5)
+    await runner.server_state.next_turn(LIMIT_S)
+    await runner.server_state.next_turn(LIMIT_S)
     assert client(runner, "pc").state == "revoked"
     assert client(runner, "pc").host == "pc"
     await call(runner, "clients.forget", client="pc")

@@ -126,7 +126,7 @@ async def test_without_a_server_it_waits_and_plays_once_there_is_one_unless_it_w
     assert (service(waiting).state, service(waiting).pid) == ("starting", None)
     server = waiting.status().server
     assert (server.reachable, server.url) == (False, "")
-    assert server.changed_at == pytest.approx(waiting.started, abs=5)
+    assert server.changed_at == pytest.approx(waiting.started, abs=60)
     # A start is answered at once: it is wanted already.
     await call(waiting, "service.stop" if off else "service.start", name="client")
     waiting.folders.server.mkdir(parents=True)

@@ -161,10 +161,18 @@ def test_the_search_finds_what_works_or_says_what_it_tried_once_and_ends_when_as
     assert found.port == invitation.addresses[1][1]
     caplog.clear()
     port = free_port()
-    stop = threading.Event()
-    asked = threading.Timer(1.3, stop.set)
-    asked.start()
-    assert find_server(invitation_to(("127.0.0.1", port)), stop) is None
-    asked.join()
+
+    class Asked(threading.Event):
+        """Asks to stop after some looks."""
+
+        looks = 0
+
+        def wait(self, timeout: float | None = None) -> bool:
+            self.looks += 1
+            if self.looks == 3:
+                self.set()
+            return super().wait(timeout)
+
+    assert find_server(invitation_to(("127.0.0.1", port)), Asked()) is None
     (said,) = [record.getMessage() for record in caplog.records]
     assert said == f"No answer from 127.0.0.1:{port} (connection refused). It is tried again."

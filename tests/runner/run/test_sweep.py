@@ -3,6 +3,8 @@
 import asyncio
 import errno
 import json
+import re
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -220,10 +222,19 @@ async def test_a_sweep_that_finds_no_room_says_so(runner: Runner, tmp_path: Path
 
 
 async def test_a_file_of_sweeps_that_may_not_be_made_is_told_as_other_files_are(runner: Runner) -> None:
-    (runner.folders.data / "sweeps.sqlite3").symlink_to(runner.folders.data / "nowhere" / "sweeps")
-    with pytest.raises(OSError, match="Permission denied"):
+    nowhere = runner.folders.data / "nowhere" / "sweeps"
+    (runner.folders.data / "sweeps.sqlite3").symlink_to(nowhere)
+    with pytest.raises(FileNotFoundError, match=re.escape(str(nowhere))):
         await call(runner, "sweep.start", space=SPACE, overrides=SHORT)
     assert not runner.sweeps.goes_on
+
+
+async def test_a_disk_that_takes_no_file_of_sweeps_is_told(runner: Runner, tmp_path: Path) -> None:
+    with small_disk(tmp_path / "disk", "1m") as disk:
+        (runner.folders.data / "sweeps.sqlite3").symlink_to(disk / "sweeps")
+        subprocess.run(["mount", "-o", "remount,ro", str(disk)], check=True)
+        with pytest.raises(OSError, match="Read-only file system"):
+            await call(runner, "sweep.start", space=SPACE, overrides=SHORT)
 
 
 def test_no_score_is_less_than_zero_but_one_below_it(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ async def bus(redis_address: Address) -> AsyncIterator[Bus]:
 
 
 async def test_answer_reaches_the_one_who_asked(bus: Bus, redis_client: redis.Redis) -> None:
-    asking = asyncio.create_task(bus.ask("trainer", NodeCommand(command="save"), 5.0))
+    asking = asyncio.create_task(bus.ask("trainer", NodeCommand(command="save"), LIMIT_S))
     reader, found = CommandReader(bus.keys, "trainer"), []
     async with asyncio.timeout(LIMIT_S):
         while not found:
@@ -37,7 +37,7 @@ async def test_answer_reaches_the_one_who_asked(bus: Bus, redis_client: redis.Re
 
 async def test_failure_is_told_with_its_reason_and_silence_after_the_limit(bus: Bus) -> None:
     command = NodeCommand(command="save")
-    asking = asyncio.create_task(bus.ask("trainer", command, 5.0))
+    asking = asyncio.create_task(bus.ask("trainer", command, LIMIT_S))
     await asyncio.sleep(0)
     bus.resolve([NodeAnswer(id=command.id, ok=False, error="disk full")])
     for answer, code, said in (

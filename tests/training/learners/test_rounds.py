@@ -14,6 +14,7 @@ from tests.faults.waiting import until
 from tests.servers import delete_prefix, with_fresh_prefix
 from tests.training.nodes import (
     STEPS,
+    RunningNode,
     RunNode,
     faulty_node,
     join,
@@ -59,19 +60,37 @@ def test_the_first_round_waits_for_enough_clients_and_what_is_late_or_too_much_i
         first.beat(leaving=True)
         play(second, last=last - 1, rounds=2)  # later rounds need one
         node.wait_for_updates(3)
-    settings = small_settings(ppo__round_timeout=1.0, ppo__n_clients=None, clients__local=2)
+        second.beat(leaving=True)
+    settings = small_settings(ppo__round_timeout=600.0, ppo__n_clients=None, clients__local=2)
     with run_node(settings) as node:  # local ones that were taken away are not waited for without an end
-        play(join(node, "c"))
+        player, learner = join(node, "c"), node.node.learner
+        until(lambda: learner._first_client_at, "the others are waited for")
+        learner._first_client_at -= 1000.0
+        play(player)
         assert node.wait_for_updates(1).env_steps == 2 * STEPS
 
 
+def _time_is_up(node: RunningNode) -> None:
+    """Let the time of the present round be over."""
+    now = node.node.learner.round
+
+    def over() -> bool:
+        now.elapsed_s = 1000.0  # again and again: the node adds to it meanwhile
+        return node.node.learner.round is not now
+
+    until(over, "the next round")
+
+
 def test_who_is_absent_or_begins_anew_shrinks_the_round_and_enters_the_next_one(run_node: RunNode) -> None:
-    settings = small_settings(ppo__round_timeout=1.5, ppo__n_clients=2)
+    settings = small_settings(ppo__round_timeout=600.0, ppo__n_clients=2)
     with run_node(settings) as node:
         diligent, idle = join(node, "a"), join(node, "b")
         last = next_round(diligent, -1, idle).round_id
         diligent.deliver(STEPS)
         idle.deliver(STEPS // 4)  # and no more: what it delivered counts
+        members = node.node.learner.round.members
+        node.wait_for(lambda _: members["a"].complete and members["b"].delivered, "both are taken in")
+        _time_is_up(node)
         state = node.wait_for_updates(1)
         assert state.env_steps == 2 * (STEPS + STEPS // 4)
         idle.beat()
@@ -97,10 +116,11 @@ def test_who_pauses_is_told_at_once_that_the_round_goes_on_without_it(run_node: 
 
 
 def test_an_empty_round_is_published_again_and_a_long_update_gives_signs_of_life(run_node: RunNode) -> None:
-    with run_node(small_settings(ppo__round_timeout=1.0)) as node:
+    with run_node(small_settings(ppo__round_timeout=600.0)) as node:
         player = join(node)
         share = next_round(player)
         before, _ = player.weights()
+        _time_is_up(node)
         following = next_round(player, share.round_id)
         after, _ = player.weights()
         assert following.round_id == share.round_id + 1
