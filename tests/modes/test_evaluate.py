@@ -195,7 +195,7 @@ def test_an_environment_with_other_spaces_is_refused() -> None:
     same = SpacesSpec.from_env(Seeded.observation_space, Seeded.action_space, masked=True).to_json()
     check_spaces(Seeded, same, "Seeded-v0")
     other = same | {"observation": {**same["observation"], "shape": [2]}}
-    with pytest.raises(CheckpointError, match="another observation space than Seeded-v0"):
+    with pytest.raises(CheckpointError, match="a different observation space than Seeded-v0"):
         check_spaces(Seeded, other, "Seeded-v0")
 
 

@@ -100,7 +100,7 @@ def test_what_is_saved_goes_on_in_the_middle_of_an_episode() -> None:
     "meta", [{}, {"rewards": [[1, 2]]}, {"rewards": 3}, {"rewards": [[1, 2, 3, "much"]]}]
 )
 def test_what_can_not_be_read_is_refused(meta: dict[str, Any]) -> None:
-    with pytest.raises(CheckpointError, match="episodes that go on"):
+    with pytest.raises(CheckpointError, match="unfinished episodes"):
         Rewards(SCALED).check(meta)
 
 

@@ -361,7 +361,7 @@ API_OLDEST = 1
 PREFIX = "/v1"
 
 
-START_ONE = "Start one: soulsgui serve (a new run begins, too; with --idle none does)"
+START_ONE = "Start one: soulsgui serve (which also starts a new run; without a run: soulsgui serve --idle)"
 
 
 class ControlFile(Message):
@@ -397,7 +397,7 @@ class ControlFile(Message):
             missing = isinstance(error, FileNotFoundError | NotADirectoryError)
             why = "is missing" if missing else f"can't be read: {error.strerror or error}"
             raise ServerUnreachableError(
-                f"No runner runs for this data folder ({path} {why}).", START_ONE
+                f"No runner is running for this data folder ({path} {why}).", START_ONE
             ) from error
         if found is None:
             raise ServerUnreachableError(

@@ -114,7 +114,9 @@ def test_what_may_pass_by_itself_is_tried_again(far: Far, ssh: Ssh) -> None:
     far.add("lab")
     far.until(lambda: len(ssh.calls) > 1, "another try")
     assert far.feed.connection.state is S.CONNECTING
-    ssh.fail({"lab": (3, "No runner runs for this data folder (/d is missing).\nStart one: soulsgui serve")})
+    ssh.fail(
+        {"lab": (3, "No runner is running for this data folder (/d is missing).\nStart one: soulsgui serve")}
+    )
     far.until(lambda: "No server runs at lab: No runner" in far.feed.connection.detail, "why")
 
 

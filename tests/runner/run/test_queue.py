@@ -64,11 +64,11 @@ def test_a_queue_keeps_its_order_and_what_each_run_begins_with_in_a_file(
     read.move(6, 1)
     assert names(read)[:2] == ["a", "b seed 2"], "none goes before the one that goes on"
     assert [one.number for one in read.remove(first)] == [2, 3, 4]
-    with pytest.raises(Refused, match="No run 2 waits"):
+    with pytest.raises(Refused, match="There is no run 2 in the queue"):
         read.remove("2")
-    with pytest.raises(Refused, match="No run 1 waits"):
+    with pytest.raises(Refused, match="There is no run 1 in the queue"):
         read.remove("1", active="run-a")
-    with pytest.raises(Refused, match="No run 1 waits"):
+    with pytest.raises(Refused, match="There is no run 1 in the queue"):
         read.move(1, 2, active="run-a")
     read.over("run-a")
     read.remove("all")

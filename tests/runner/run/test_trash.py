@@ -101,7 +101,7 @@ def test_what_a_purge_left_unfinished_is_not_put_back_and_goes_with_the_next_sta
 
 
 def test_what_is_pinned_or_needed_is_not_thrown_away(library: Library, thrown: Bin, run: RunFolder) -> None:
-    with pytest.raises(Refused, match="keeps its current checkpoint"):
+    with pytest.raises(Refused, match="needs its current checkpoint"):
         thrown.throw_checkpoint(run, library.checkpoints.get(run, "checkpoint"), goes_on=True)
     run.resume_from.write_text("history/7")
     with pytest.raises(Refused, match="about to continue from"):

@@ -136,7 +136,7 @@ async def test_who_takes_too_much_is_named_and_shut_out_and_nobody_else_notices(
         ((client, _),) = guarded.cut
         assert client == "bad"
         event = guarded.house.events.newest(1)[0]
-        did = "an endless stream of small commands" if take is small_commands else "held "
+        did = "sent an endless stream of small commands" if take is small_commands else "held "
         assert event.what.startswith(f"bad was cut off: it {did}")
         assert "soulsgui revoke bad" in event.remedy
         assert not can_ping(attack.address)
