@@ -8,9 +8,8 @@ os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 from PySide6.QtWidgets import QApplication
 
 from benchmarks.report import Measured, beside, run
-from soulsgui.gui.clients.model import RATES_ROLE, ClientsModel
-from soulsgui.gui.clients.section import Sparkline
-from soulsgui.gui.widgets.table import Table
+from soulsgui.gui.clients.model import ClientsModel
+from soulsgui.gui.clients.section import ClientsTable
 from soulsgui.wire.control import ClientStatus
 
 CLIENTS = 10_000
@@ -43,9 +42,7 @@ def tick_s(app: QApplication, by: str) -> float:
         by: Column that it is sorted by.
     """
     model = ClientsModel()
-    table = Table("benchmark", "Clients")
-    table.setModel(model)
-    table.setItemDelegateForColumn(model.column_number("rate"), Sparkline(RATES_ROLE, table))
+    table = ClientsTable("benchmark", model)
     table.sort_by(model.column_number(by), downwards=True)
     table.resize(1100, 700)
     table.show()

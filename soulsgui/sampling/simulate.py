@@ -119,6 +119,7 @@ class SharedView:
     """Reads once for all."""
 
     def __init__(self, connection: "redis.asyncio.Redis", keys: Keys) -> None:
+        self.looked = False  # at the server, at least once
         self.config: ServerConfig | None = None
         self.header: WeightsHeader | None = None
         self._redis = connection
@@ -168,6 +169,7 @@ class SharedView:
         if header != self.header:
             self.header = header
             self._woken |= self._clients
+        self.looked = True
 
     async def _listen(self, heard: "redis.asyncio.client.PubSub") -> None:
         """Return when the weights changed, or after a moment; take note of who was woken up."""
@@ -223,7 +225,8 @@ class SimulatedClient:
         config = self._view.config
         if config is None or not config.spaces:
             self.progress.phase = "waiting"
-            await self._beat_when_due()
+            if self._view.looked:
+                await self._beat_when_due()
             await _sleep(stop, _STEP_S)
             return
         maker = self._view.maker_of(config)
@@ -251,10 +254,10 @@ class SimulatedClient:
             contract=config.contract,
             num_envs=progress.num_envs,
         ).to_json()
-        streams = self._keys.chunks(progress.client), self._keys.episodes(progress.client)
-        self._last, self._last_episode = [
-            EntryId.parse(await self._redis.xadd(key, {HELLO_FIELD: hello})) for key in streams
-        ]
+        pipeline = self._redis.pipeline(transaction=False)
+        for key in self._keys.chunks(progress.client), self._keys.episodes(progress.client):
+            pipeline.xadd(key, {HELLO_FIELD: hello})
+        self._last, self._last_episode = map(EntryId.parse, await pipeline.execute())
         progress.session = str(self._last)
         progress.sent_chunks = progress.sent_bytes = progress.sent_steps = 0
         self._round, self._grant = -1, None

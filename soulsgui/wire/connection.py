@@ -270,6 +270,8 @@ def _options(address: Address, timeout_s: float, connect_timeout_s: float) -> di
         "password": address.password or None,
         "socket_timeout": timeout_s,
         "protocol": 2,
+        # Else each connection reads the library's version from its files, and tells it in two commands.
+        "driver_info": None,
         **({"path": address.socket} if address.socket else tcp),
     }
 
@@ -487,7 +489,7 @@ class CommandPacker:
             if type(arg) is bytes and len(arg) > LARGE_BYTES:
                 pieces: list[bytes] = self._large.pack(*args)
                 return pieces
-        return [hiredis.pack_command((*args[0].split(), *args[1:]))]  # a name may be `CLIENT SETINFO`
+        return [hiredis.pack_command((*args[0].split(), *args[1:]))]  # a name may be `XINFO STREAM`
 
 
 def _encode(value: Any) -> bytes:

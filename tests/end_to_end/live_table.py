@@ -11,10 +11,9 @@ os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 
 from PySide6.QtWidgets import QApplication
 
-from soulsgui.gui.clients.model import RATES_ROLE, ClientsModel
-from soulsgui.gui.clients.section import Sparkline
+from soulsgui.gui.clients.model import ClientsModel
+from soulsgui.gui.clients.section import ClientsTable
 from soulsgui.gui.shell.runner_link import RunnerLink
-from soulsgui.gui.widgets.table import Table
 from soulsgui.wire.control import ClientsChange, ControlFile, FeedMessage, Snapshot
 
 TICKS_PER_S = 5.0
@@ -54,11 +53,8 @@ class LiveTable:
         assert isinstance(app, QApplication)
         self._app = app
         self._model = ClientsModel()
-        self._table = Table("live", "Clients")
-        self._table.setModel(self._model)
-        rate = self._model.column_number("rate")
-        self._table.setItemDelegateForColumn(rate, Sparkline(RATES_ROLE, self._table))
-        self._table.sort_by(rate, downwards=True)
+        self._table = ClientsTable("live", self._model)
+        self._table.sort_by(self._model.column_number("rate"), downwards=True)
         self._table.resize(1100, 700)
         self._table.show()
         self._told_at: dict[str, float] = {}

@@ -188,6 +188,12 @@ def test_a_large_value_is_handed_on_as_it_is_between_what_frames_it(size: int) -
     assert b"".join(CommandPacker().pack("CLIENT INFO")) == b"*2\r\n$6\r\nCLIENT\r\n$4\r\nINFO\r\n"
 
 
+def test_a_connection_tells_nothing_that_has_to_be_read_from_files_for_each(
+    redis_client: redis.Redis,
+) -> None:
+    assert not redis_client.client_info()["lib-ver"]
+
+
 def test_large_values_come_back_from_the_server_also_out_of_a_transaction(redis_client: redis.Redis) -> None:
     values = {f"packed:{size}": bytes([size % 251]) * size for size in (10, LARGE_BYTES + 1, 2_000_000)}
     with redis_client.pipeline(transaction=True) as pipeline:

@@ -2,7 +2,7 @@
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from PySide6.QtCore import QObject, Qt
@@ -19,8 +19,6 @@ KEPT_RATES = 60
 """Rates that are remembered of each client: with one a second, the last minute."""
 
 CLIENT_ROLE = Qt.ItemDataRole.UserRole
-RATES_ROLE = Qt.ItemDataRole.UserRole + 1
-"""The rates of the last minute of a client, oldest first."""
 
 _LOWEST = float("-inf")
 # Qt asks for many more of each cell it draws.
@@ -32,7 +30,6 @@ _ROLES = frozenset(
         Qt.ItemDataRole.TextAlignmentRole,
         Qt.ItemDataRole.ToolTipRole,
         CLIENT_ROLE,
-        RATES_ROLE,
     )
 )
 
@@ -214,9 +211,8 @@ class ClientsModel(NamedRows):
         self._filter = ""
         self._dirty = False
         self._members_changed = False
-        aging = [self.column_number(name) for name in ("state", "age")]
         self._name_column = self.column_number("name")
-        self._aging = min(aging), max(aging)
+        self._aging = [self.column_number(name) for name in ("state", "age")]
 
     def replace(self, clients: Iterable[ClientStatus]) -> None:
         """Take a snapshot: these clients and no others; shown at the next `tick`."""
@@ -257,12 +253,10 @@ class ClientsModel(NamedRows):
             self._dirty = False
             self.show_rows(self._sorted())
         elif self._rows:
-            # Of the state, too, ages are a part: one range from there to there.
-            first, last = self._aging
-            place = len(self._rows) - 1
-            self.dataChanged.emit(
-                self.index(0, first), self.index(place, last), [Qt.ItemDataRole.DisplayRole]
-            )
+            last = len(self._rows) - 1
+            for column in self._aging:  # of the state, too, ages are a part; the rest is not drawn anew
+                top, bottom = self.index(0, column), self.index(last, column)
+                self.dataChanged.emit(top, bottom, [Qt.ItemDataRole.DisplayRole])
 
     def _sorted(self) -> list[str]:
         """Return the clients to show, in order; equal ones by name, so that rows do not dance."""
@@ -286,6 +280,16 @@ class ClientsModel(NamedRows):
         seen = self._seen(row)
         return None if seen is None else seen.status
 
+    def rates_at(self, row: int) -> Sequence[float]:
+        """Return the rates of the last minute of the client in a row, oldest first."""
+        seen = self._seen(row)
+        return () if seen is None else seen.rates
+
+    def words_at(self, row: int, column: int) -> str:
+        """Return the text of a cell."""
+        seen = self._seen(row)
+        return "" if seen is None else text.plain(COLUMNS[column].shown(seen))
+
     def _seen(self, row: int) -> Seen | None:
         # Between a removal and the next tick a row may show somebody who is gone.
         name = self.name_at(row)
@@ -305,15 +309,13 @@ class ClientsModel(NamedRows):
             return None
         column = COLUMNS[index.column()]
         if role == Qt.ItemDataRole.DisplayRole:
-            return text.plain(column.shown(seen))
+            return self.words_at(index.row(), index.column())
         if role == Qt.ItemDataRole.TextAlignmentRole:
             return self.alignment(index.column())
         if role == Qt.ItemDataRole.ToolTipRole:
             return text.tip(_tip(seen.status, column.name) or "") or None
         if role == CLIENT_ROLE:
             return seen.status.id
-        if role == RATES_ROLE:
-            return tuple(seen.rates)
         if column.name == "state" and role == Qt.ItemDataRole.DecorationRole:
             state = shown_state(seen.status)
             look = client_look("late" if seen.status.stalled and state == "online" else state)

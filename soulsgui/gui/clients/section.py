@@ -1,18 +1,17 @@
 """The clients: their table, and what can be done with the chosen ones: on two pages."""
 
 from collections.abc import Sequence
-from functools import partial
+from functools import lru_cache, partial
+from typing import Any
 
 from PySide6.QtCore import (
     QEvent,
     QItemSelectionModel,
-    QModelIndex,
-    QPersistentModelIndex,
     QPointF,
-    QRectF,
+    Qt,
     Signal,
 )
-from PySide6.QtGui import QColor, QPainter, QPen, QResizeEvent
+from PySide6.QtGui import QColor, QPainter, QPen, QPolygonF, QResizeEvent
 from PySide6.QtWidgets import (
     QStackedWidget,
     QStyle,
@@ -21,11 +20,12 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from soulsgui.gui.clients.model import GIVEN_UP_FIRST, RATES_ROLE, ClientsModel
+from soulsgui.gui.clients.model import GIVEN_UP_FIRST, KEPT_RATES, ClientsModel
 from soulsgui.gui.colours import Tone
 from soulsgui.gui.feed import Call, Feed, together
 from soulsgui.gui.icons import palette_colours
 from soulsgui.gui.models.connection import Connection, why_not
+from soulsgui.gui.models.records import Index
 from soulsgui.gui.models.rules import ClientAction, Question, possible, question_before
 from soulsgui.gui.states import clients_here
 from soulsgui.gui.theme import GAP_S
@@ -38,58 +38,85 @@ from soulsgui.gui.widgets.labels import ElidedLabel, Heading, muted
 from soulsgui.gui.widgets.table import Table
 from soulsgui.wire.control import ClientStatus
 
+_TEXT = QStyleOptionViewItem.ViewItemFeature.HasDisplay
+_TEXT_AND_PICTURE = _TEXT | QStyleOptionViewItem.ViewItemFeature.HasDecoration
 _SHARE = 0.5
 _MARGIN_PX = 4.0
 
 
-def spark_points(values: Sequence[float], room: QRectF, most: int) -> list[QPointF]:
+@lru_cache(maxsize=512)
+def spark_points(values: tuple[float, ...], width: float, height: float, most: int) -> QPolygonF:
     """Return the corners of a small curve: the newest value at the right edge, 0 at the bottom."""
     top = max(max(values, default=0.0), 0.0)
     if len(values) < 2 or top <= 0 or most < 2:
-        return []
-    step = room.width() / (most - 1)
-    left = room.right() - step * (len(values) - 1)
-    return [
-        QPointF(left + step * place, room.bottom() - room.height() * max(value, 0.0) / top)
-        for place, value in enumerate(values)
-    ]
+        return QPolygonF()
+    step, scale = width / (most - 1), height / top
+    left = width - step * (len(values) - 1)
+    return QPolygonF(
+        [QPointF(left + step * place, height - scale * max(value, 0.0)) for place, value in enumerate(values)]
+    )
 
 
-class Sparkline(QStyledItemDelegate):
-    """Draws the cell's text as always, and a curve in its left half."""
+@lru_cache
+def _pen(colour: str) -> QPen:
+    return QPen(QColor(colour), 1.2)
 
-    def __init__(self, role: int, parent: QWidget, most: int = 60) -> None:
-        super().__init__(parent)
-        self._role = role
-        self._most = most
 
-    def paint(
-        self,
-        painter: QPainter,
-        option: QStyleOptionViewItem,
-        index: QModelIndex | QPersistentModelIndex,
-    ) -> None:
+class Cells(QStyledItemDelegate):
+    """Draws cells of clients by what there is: the library asks a model for seven things, one by one."""
+
+    def initStyleOption(self, option: QStyleOptionViewItem, index: Index) -> None:
+        """Take its text, and its picture in the first column."""
+        model, column = index.model(), index.column()
+        assert isinstance(model, ClientsModel)
+        told: Any = option  # the types of PySide lack what an option is made of
+        told.index, told.features = index, _TEXT
+        told.text = model.words_at(index.row(), column)
+        told.displayAlignment = model.alignment(column)
+        if column == 0 and (picture := model.data(index, Qt.ItemDataRole.DecorationRole)) is not None:
+            told.icon, told.features = picture, _TEXT_AND_PICTURE
+
+
+class Sparkline(Cells):
+    """Draws the cell's text as always, and how the rate was in the last minute in its left half."""
+
+    def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
         """Draw one cell."""
         super().paint(painter, option, index)
-        values = index.data(self._role)
-        if not values:
-            return
-        rect = QRectF(option.rect)
-        room = rect.adjusted(_MARGIN_PX, _MARGIN_PX, -rect.width() * (1 - _SHARE), -_MARGIN_PX)
-        points = spark_points(values, room, self._most)
-        if not points:
+        model = index.model()
+        assert isinstance(model, ClientsModel)
+        rect = option.rect
+        width, height = rect.width() * _SHARE - _MARGIN_PX, rect.height() - 2 * _MARGIN_PX
+        points = spark_points(tuple(model.rates_at(index.row())), width, height, KEPT_RATES)
+        if points.isEmpty():
             return
         colours = palette_colours(option.palette)
         enabled = bool(option.state & QStyle.StateFlag.State_Enabled)
         painter.save()
+        painter.translate(rect.left() + _MARGIN_PX, rect.top() + _MARGIN_PX)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        painter.setPen(QPen(QColor(colours.tones[Tone.ACCENT] if enabled else colours.disabled), 1.2))
+        painter.setPen(_pen(colours.tones[Tone.ACCENT] if enabled else colours.disabled))
         painter.drawPolyline(points)
         painter.restore()
 
 
 class ClientsTable(Table):
     """A table without sideways scrolling: what says least is left out where there is no room for all."""
+
+    def __init__(self, name: str, model: ClientsModel, parent: QWidget | None = None) -> None:
+        super().__init__(name, "Clients", parent)
+        self.setModel(model)
+        self.setItemDelegate(Cells(self))
+        self.setItemDelegateForColumn(model.column_number("rate"), Sparkline(self))
+
+    def dataChanged(self, topLeft: Index, bottomRight: Index, roles: Sequence[int] = ()) -> None:
+        """Draw one column anew where no other has changed: the library draws all of them."""
+        column = topLeft.column()
+        if column != bottomRight.column():
+            super().dataChanged(topLeft, bottomRight, roles)
+            return
+        viewport, left = self.viewport(), self.columnViewportPosition(column)
+        viewport.update(left, 0, self.columnWidth(column), viewport.height())
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         """Show as many columns as there is room for now."""
@@ -159,11 +186,7 @@ class ClientsSection(QWidget):
         self.feed = feed
         self._actions = actions
         self.model = ClientsModel(self)
-        self.table = ClientsTable(name, "Clients", self)
-        self.table.setModel(self.model)
-        self.table.setItemDelegateForColumn(
-            self.model.column_number("rate"), Sparkline(RATES_ROLE, self.table)
-        )
+        self.table = ClientsTable(name, self.model, self)
         self.table.sort_by(self.model.column_number("name"))
         self.table.offer(lambda: list(self.buttons.values()))
         self.table.selectionModel().selectionChanged.connect(lambda *_: self.arrange_buttons())

@@ -44,7 +44,7 @@ class Side(asyncio.Protocol):
         self.lost = False
         self.on_lost: Callable[[], None] = lambda: None
         self._other: Side | None = None
-        self._pass_on: Callable[[bytes], None]
+        self._pass_on: Callable[[bytes], None] | None = None
         self._held: set[str] = set()  # why nothing is read of it now
         self._news = asyncio.Event()
 
@@ -55,7 +55,7 @@ class Side(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Pass on what came, or keep it."""
-        if self._other is not None:
+        if self._pass_on is not None:
             self._pass_on(data)
             return
         self.early += data
@@ -92,6 +92,9 @@ class Side(asyncio.Protocol):
         self.on_lost()
         if self._other is not None:
             self._other.end()
+        # The two hold each other: with their buffers they would stay until the next search for such rings.
+        self._other = self._pass_on = None
+        self.on_lost = lambda: None
 
     async def match(self, pattern: re.Pattern[bytes]) -> re.Match[bytes] | None:
         """Wait until what it has said early begins so; None when it never will."""

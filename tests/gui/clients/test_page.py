@@ -2,12 +2,12 @@ import base64
 from typing import Any
 
 import pytest
-from PySide6.QtCore import QRectF, Qt
+from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QLabel, QMessageBox
 from pytestqt.qtbot import QtBot
 
 from soulsgui.gui.clients.look import LookDialog
-from soulsgui.gui.clients.model import COLUMNS, RATES_ROLE
+from soulsgui.gui.clients.model import COLUMNS
 from soulsgui.gui.clients.page import ClientLogDialog, ClientsPage, RenameDialog
 from soulsgui.gui.clients.section import spark_points
 from soulsgui.gui.theme import Theme
@@ -217,16 +217,15 @@ def test_rates_are_remembered_while_nobody_looks_and_columns_are_where_the_user_
     page.show()
     qtbot.waitUntil(lambda: column(page, "rate")["gamer-01"] == "200")
     model = page.roster.model
-    rates = model.index(model.row_of("gamer-01") or 0, 0).data(RATES_ROLE)
-    assert rates == (0.0, 100.0, 300.0, 200.0, 200.0)
+    rates = model.rates_at(model.row_of("gamer-01") or 0)
+    assert list(rates) == [0.0, 100.0, 300.0, 200.0, 200.0]
 
 
 def test_a_small_curve_ends_at_the_right_edge_and_stands_on_zero() -> None:
-    room = QRectF(0, 0, 90, 10)
-    points = spark_points([0.0, 10.0, 5.0], room, 10)
-    assert [(point.x(), point.y()) for point in points] == [(70, 10), (80, 0), (90, 5)]
-    assert spark_points([1.0], room, 10) == []
-    assert spark_points([0.0, 0.0], room, 10) == []
+    points = spark_points((0.0, 10.0, 5.0), 90, 10, 10)
+    assert [(point.x(), point.y()) for point in points.toList()] == [(70, 10), (80, 0), (90, 5)]
+    assert spark_points((1.0,), 90, 10, 10).isEmpty()
+    assert spark_points((0.0, 0.0), 90, 10, 10).isEmpty()
 
 
 def shown_columns(page: ClientsPage) -> list[str]:

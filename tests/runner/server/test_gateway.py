@@ -1,6 +1,7 @@
 """The gateway before a real server: who comes in, who does not, and what nobody else notices of it."""
 
 import contextlib
+import gc
 import re
 import socket
 import sys
@@ -141,6 +142,22 @@ def test_a_client_that_is_sent_away_has_no_connection_left(
         redis_client.acl_deluser(user_of("a"))
         with pytest.raises(redis.RedisError):
             own.ping()
+
+
+def of_an_ended(one: object) -> bool:
+    """Whether something belongs to a connection that was passed on, or to a side that is lost."""
+    return type(one) is passing.Passing or (type(one) is passing.Side and one.lost)
+
+
+def test_a_connection_that_has_ended_keeps_no_memory_until_somebody_looks_for_rings(outside: Address) -> None:
+    gc.collect()
+    gc.disable()
+    try:
+        with closing(connect(outside)) as own:
+            own.ping()
+        until(lambda: not any(map(of_an_ended, gc.get_objects())), "nothing of it is left")
+    finally:
+        gc.enable()
 
 
 def test_who_says_nothing_is_ended_and_keeps_nobody_out(
