@@ -26,18 +26,22 @@ from tests.faults.waiting import LIMIT_S
 from tests.wire.chunks import Canary
 
 KEYS = Keys()
-EXPORTER_PORT = free_port()
 STEPS_PER_ROUND = UNHURRIED["ppo.n_steps"] * 4 * 2
 """Of 2 clients with 4 environments each."""
 
 
 @pytest.fixture(scope="module")
-def training(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+def exporter_port() -> int:
+    return free_port()
+
+
+@pytest.fixture(scope="module")
+def training(tmp_path_factory: pytest.TempPathFactory, exporter_port: int) -> Iterator[RunningServer]:
     """A server with all sinks that trains CartPole without a goal, with two local clients.
 
     Every test leaves it training.
     """
-    exporter = "--set", "exporter.enabled=true", "--set", f"exporter.port={EXPORTER_PORT}"
+    exporter = "--set", "exporter.enabled=true", "--set", f"exporter.port={exporter_port}"
     with closing(RunningServer(tmp_path_factory.mktemp("server"), ("--idle", *exporter))) as server:
         overrides = {"checkpoint.every_updates": 2, "ppo.round_timeout": 12.0, "telemetry.tensorboard": True}
         server.start_run(overrides={**UNHURRIED, **overrides})
@@ -61,7 +65,7 @@ SOAKS = [(5.0, 100.0), pytest.param(1800.0, 0.02, marks=[pytest.mark.slow, pytes
 
 @pytest.mark.parametrize(("seconds", "most_per_h"), SOAKS)
 def test_memory_descriptors_and_streams_do_not_grow_while_a_run_goes_on(
-    training: RunningServer, report: Report, seconds: float, most_per_h: float
+    training: RunningServer, exporter_port: int, report: Report, seconds: float, most_per_h: float
 ) -> None:
     """Of 1,000 steps a second, more than ten times what a game gives."""
     training.wait_updates(3)
@@ -76,7 +80,7 @@ def test_memory_descriptors_and_streams_do_not_grow_while_a_run_goes_on(
             memory[name].append((passed, process.memory_info().rss))
             count = process.num_handles if sys.platform == "win32" else process.num_fds
             descriptors[name].append(count())
-        with urlopen(f"http://127.0.0.1:{EXPORTER_PORT}/metrics", timeout=LIMIT_S) as told:
+        with urlopen(f"http://127.0.0.1:{exporter_port}/metrics", timeout=LIMIT_S) as told:
             assert b"soulsgui_up 1" in told.read()
         time.sleep(seconds / 200)
     report.injected(f"{seconds:g} s of training")

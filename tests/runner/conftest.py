@@ -17,6 +17,8 @@ from soulsgui.system import free_port
 from soulsgui.wire.access import user_of
 from soulsgui.wire.connection import Address
 from soulsgui.wire.invitation import Invitation
+from soulsgui.wire.keys import TRAINER
+from tests.faults.waiting import LIMIT_S
 from tests.runner.children import Events
 from tests.runner.joining import FAKE_CLIENT, NAME, comes_to_be, invitation_to, let_in
 from tests.runner.running import FAKE_PROGRAM, PROGRAMS, new_runner, opened
@@ -42,6 +44,7 @@ def events() -> Events:
 def fake_services(monkeypatch: pytest.MonkeyPatch) -> None:
     """The services of a run are the stand-ins of `fake_program.py`."""
     monkeypatch.setattr(services, "own_command", lambda role: [sys.executable, str(FAKE_PROGRAM), role])
+    monkeypatch.setitem(services._LIMITS[TRAINER], "grace_s", LIMIT_S)  # none is ended for being slow
 
 
 @pytest.fixture
