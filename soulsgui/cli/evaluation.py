@@ -12,7 +12,7 @@ from typing import Any
 
 from soulsgui.cli.output import agrees, answer, check_target, folders_of, say, show_progress
 from soulsgui.cli.parser import Arguments
-from soulsgui.cli.remote import overrides_of, runner_of, typed, wait_for
+from soulsgui.cli.remote import overrides_of, runner_of, save_file, typed, wait_for
 from soulsgui.config.layers import combine, layers_of
 from soulsgui.config.parsing import parse_assignments
 from soulsgui.config.paths import RunFolder
@@ -153,8 +153,7 @@ def on_server(arguments: Arguments) -> int:
         job = play(digest)
     report, notes = job.result, list(job.result["notes"])
     if target is not None:
-        with target.open("wb") as file:
-            file.writelines(runner.fetch(job.files[0].id))
+        save_file(runner, job.files[0].id, target)
         report["video"] = str(target)
         notes.append(f"video: {target}")
     return answer(arguments, report, _words(report, *notes))
