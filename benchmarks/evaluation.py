@@ -25,11 +25,13 @@ def evaluating(server: RunningServer, params: dict[str, object]) -> Iterator[Non
     asked = {"checkpoint": "newest", **params}
     job = Job.model_validate(server.api.command("checkpoint.evaluate", asked))
     wait_for(lambda: "made" in server.api.job(job.id).progress, "it plays")
-    yield
-    ended = server.api.job(job.id)
-    if ended.state != "running":
-        raise RuntimeError(f"the evaluation ended too soon: {ended}")
-    server.api.command("job.cancel", {"job": job.id})
+    try:
+        yield
+        ended = server.api.job(job.id)
+        if ended.state != "running":
+            raise RuntimeError(f"the evaluation ended too soon: {ended}")
+    finally:
+        server.api.command("job.cancel", {"job": job.id})
     wait_for(lambda: server.api.job(job.id).state != "running", "it is cancelled")
 
 

@@ -6,13 +6,14 @@ import shutil
 import sys
 import time
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from soulsgui.cli.output import agrees, answer, check_target, folders_of, say, show_progress
+from soulsgui.cli.output import agrees, answer, check_target, folders_of, say, show_progress, write_whole
 from soulsgui.cli.parser import Arguments
-from soulsgui.cli.remote import overrides_of, runner_of, save_file, typed, wait_for
+from soulsgui.cli.remote import overrides_of, runner_of, typed, wait_for
 from soulsgui.config.layers import combine, layers_of
 from soulsgui.config.parsing import parse_assignments
 from soulsgui.config.paths import RunFolder
@@ -26,7 +27,7 @@ from soulsgui.runner.run.library import Library, find_checkpoint
 from soulsgui.runner.run.scores import keep_evaluation
 from soulsgui.runner.run.start import examine
 from soulsgui.runner.status_text import count_words
-from soulsgui.system import atomic_write, kill_descendants
+from soulsgui.system import kill_descendants
 from soulsgui.wire.api_client import CommandFailedError
 from soulsgui.wire.control import Evaluated, Job
 from soulsgui.wire.manifest import CONFIG, Manifest
@@ -34,6 +35,7 @@ from soulsgui.wire.messages.server_config import algorithm_name
 
 _MOST_EPISODES = 1_000_000
 _SHOW_EVERY_S = 1.0
+_PART_BYTES = 2**20
 
 
 def evaluate(arguments: Arguments) -> int:
@@ -75,7 +77,8 @@ def evaluate(arguments: Arguments) -> int:
             finally:
                 show_progress("")
         if target is not None and made is not None:
-            atomic_write(target, made.read_bytes())
+            with made.open("rb") as whole:
+                write_whole(target, iter(partial(whole.read, _PART_BYTES), b""))
     report["checkpoint"] = str(path)
     notes = [found.cut_words]
     if not arguments.assignments:
@@ -153,7 +156,7 @@ def on_server(arguments: Arguments) -> int:
         job = play(digest)
     report, notes = job.result, list(job.result["notes"])
     if target is not None:
-        save_file(runner, job.files[0].id, target)
+        write_whole(target, runner.fetch(job.files[0].id))
         report["video"] = str(target)
         notes.append(f"video: {target}")
     return answer(arguments, report, _words(report, *notes))

@@ -85,7 +85,7 @@ _FAMILIES = {
 _INVITATION = "link (soulsgui://join/...) or .soulsgui file from the owner of a server"
 _WHICH_RUN = "id of the run, or the start of it; default: latest"
 
-_TRUST = "run the code that the checkpoint names, even if it comes from another computer; default: ask"
+_TRUST = "run what the checkpoint names, even if it comes from another computer; default: ask"
 
 _ARGUMENTS = {
     "--address": option(

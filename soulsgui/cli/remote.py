@@ -2,7 +2,6 @@
 
 import json
 import os
-import secrets
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -22,6 +21,7 @@ from soulsgui.cli.output import (
     say_json,
     show_progress,
     warn_without_effect,
+    write_whole,
     yes,
 )
 from soulsgui.cli.parser import GROUPS, Arguments
@@ -183,24 +183,12 @@ def plain(arguments: Arguments) -> int:
         result = job.result
         for file in job.files:
             arguments.output = arguments.output or Path(file.name)
-            save_file(runner, file.id, arguments.output)
+            write_whole(arguments.output, runner.fetch(file.id))
     said = _SAID[arguments.command]
     words = said.format(**{**vars(arguments), **result}) if isinstance(said, str) else said(arguments, result)
     if words:
         say(words)
     return 0
-
-
-def save_file(runner: RunnerClient, file_id: str, target: Path) -> None:
-    """Write a file that a job made, whole or not at all."""
-    aside = target.with_name(f".{target.name}.{secrets.token_hex(4)}.new")  # where others write, too
-    try:
-        with aside.open("wb") as file:
-            for chunk in runner.fetch(file_id):
-                file.write(chunk)
-        aside.replace(target)
-    finally:
-        aside.unlink(missing_ok=True)
 
 
 def import_run(arguments: Arguments) -> int:
@@ -559,7 +547,7 @@ def shutdown(arguments: Arguments) -> int:
         if not (folders_of(arguments).client / CONTROL_FILE).exists():
             raise
         raise ServerUnreachableError(
-            f"{error.message} However, this computer plays for another server.",
+            f"{error.message} However, this computer plays for a server.",
             "Stop that: soulsgui join stop",
         ) from error
     if arguments.what == "run":

@@ -412,7 +412,7 @@ def _address(arguments: Arguments) -> Address:
         raise UsageError(f"--server {arguments.server}: {wrong}", "For instance: 127.0.0.1:6379")
     if not folders.redis_secret.exists():
         raise UsageError(
-            f"The password of the server is missing: {folders.redis_secret} is missing.",
+            f"The password of the server is not here: there is no file {folders.redis_secret}.",
             "Give the folder of the server's settings: --config-dir DIR",
         )
     with contextlib.suppress(UsageError):

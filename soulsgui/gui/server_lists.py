@@ -13,7 +13,7 @@ from soulsgui.wire.messages.base import Message
 if TYPE_CHECKING:
     from soulsgui.gui.feed import Feed
 
-_TOGETHER_MS = 100
+_INTERVAL_MS = 100
 _CHANGES_RUNS = ("run", "checkpoint.", "sweep.")
 
 Entry = TypeVar("Entry", bound=Message)
@@ -38,7 +38,7 @@ class ServerList(QObject, Generic[Entry]):
         self._wanted = False
         ask = partial(feed.ask, command)
         # A server may be merely busy: an answer that comes late is taken.
-        self._fetch = Fetch(self, ask, _TOGETHER_MS, came=self._take, failed=self.failed, late=True)
+        self._fetch = Fetch(self, ask, _INTERVAL_MS, came=self._take, failed=self.failed, late=True)
         feed.snapshot_taken.connect(self.renew)
         feed.connection_changed.connect(self.renew)
         feed.forgotten.connect(self._forget)

@@ -42,7 +42,7 @@ def check_video(name: str) -> None:
     if suffix == MP4 and find_spec("av") is None:
         raise NoVideoError(
             f"{name} can't be made: PyAV is not installed.",
-            f"Install it: pip install 'soulsgui[video]'. Or name a {GIF}, which needs nothing.",
+            f"Install it: pip install 'soulsgui[video]'. Or name a {GIF}, which does not need it.",
         )
     if suffix == GIF:
         check_pictures()

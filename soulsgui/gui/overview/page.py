@@ -42,6 +42,8 @@ if TYPE_CHECKING:
 class LastLines(QWidget):
     """What the services wrote last, live: the newest line, and the others when the user wants them.
 
+    Its row shows where the time goes (`bottleneck`), too: the curve is a line higher for it.
+
     Signals:
         problem: The lines can't be had; with the `ApiError`.
     """
@@ -49,7 +51,7 @@ class LastLines(QWidget):
     problem = Signal(object)
 
     def __init__(
-        self, feed: Feed, settings: QSettings, beside: QWidget, parent: QWidget | None = None
+        self, feed: Feed, settings: QSettings, bottleneck: QWidget, parent: QWidget | None = None
     ) -> None:
         super().__init__(parent)
         self._settings = settings
@@ -64,7 +66,7 @@ class LastLines(QWidget):
         self.open_logs.setProperty("role", "flat")
         self.open_logs.show_icon_only(True)
         column(
-            row(self.unfold, (self.newest, 1), beside, self.open_logs, gap_px=GAP_S),
+            row(self.unfold, (self.newest, 1), bottleneck, self.open_logs, gap_px=GAP_S),
             (self.pane, 1),
             on=self,
             margins=NO_MARGINS,

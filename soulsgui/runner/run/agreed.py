@@ -21,7 +21,7 @@ class RunNotAgreedError(NotAgreedError):
     def __init__(self, what: str, asks: Execution) -> None:
         told = TOO_LONG if asks.too_long else asks.sentence
         super().__init__(
-            f"{what} comes from another computer and wants to run this here: {told}",
+            f"{what} was not started here by SoulsGUI, as far as it knows, and wants to run this: {told}",
             "Nothing of it was run. If you trust where it comes from, agree with --trust",
         )
         self.asks = None if asks.too_long else asks

@@ -300,7 +300,7 @@ def _errno_of(error: BaseException | None) -> int:
 
 
 def _why_not_written(path: Path) -> OSError | None:
-    """Return what the system says of a file, or of a journal beside it: SQLite tells the half of it."""
+    """Try to write to a file, and to a journal beside it; return what the system says, which SQLite hides."""
     target = Path(os.path.realpath(path))
     try:
         with target.open("ab"), TemporaryFile(dir=target.parent):

@@ -179,11 +179,11 @@ class MemoryGuard:
 
     def _tell(self, filled: str, before: Level) -> None:
         if not self._level:
-            what = f"The memory of Redis has room again: {filled} are used."
+            what = f"The memory of Redis has enough space again: {filled} are used."
             self._events.add("info", what, service=REDIS, run_id=self._run_id())
         elif before != "full":
-            remedy = "It continues by itself when there is room; redis.max_memory gives it more."
-            what = f"The memory of Redis fills up: {filled} are used; clients have to wait."
+            remedy = "It continues by itself when there is space; redis.max_memory gives it more."
+            what = f"The memory of Redis fills up: {filled} are used; clients get no more credits."
             self._events.add("warning", what, self._why, remedy, service=REDIS, run_id=self._run_id())
 
     async def _held(self, credited: bool = True) -> dict[str, int]:

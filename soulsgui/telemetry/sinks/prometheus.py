@@ -77,7 +77,7 @@ _CLIENT: tuple[_Row, ...] = (
     _Row("client_mean_return", "Mean return of its last episodes.", lambda one: one.mean_return),
     _Row("client_policy_lag_updates", "Age of its weights, in updates.", lambda one: one.lag),
     _Row("client_buffered_bytes", "Samples it has not sent yet.", lambda one: one.buffered),
-    _Row("client_dropped_steps", "Steps dropped for lack of memory.", lambda one: one.dropped, True),
+    _Row("client_dropped_steps", "Steps dropped because its buffer was full.", lambda one: one.dropped, True),
     _Row("client_waits", "Times it had to wait for the server.", lambda one: one.waits, True),
     _Row("client_wait_seconds", "Time it has waited for the server.", lambda one: one.waited_s, True),
     _Row("client_env_restarts", "Environments created again.", lambda one: one.env_restarts, True),

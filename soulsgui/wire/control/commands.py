@@ -78,7 +78,7 @@ TRUST_ANY = "any"
 LONGEST_NAME, LONGEST_NOTE = 200, 10_000  # characters of what somebody calls a run, or says of it
 BEST, NEWEST = "best", "newest"  # checkpoints that every command knows by these names
 
-_TRUST_HELP = "run the code that it names, even if it comes from another computer"
+_TRUST_HELP = "run what it names, even if it comes from another computer"
 
 
 class Empty(Params):
@@ -129,7 +129,7 @@ class RunStartParams(Params):
         Literal["refuse", "stop", "queue"],
         _STOP_ACTIVE,
         Typed(
-            (),
+            "",
             "--queue",
             "do not wait",
             given="queue",
@@ -175,7 +175,7 @@ class RunResumeParams(Params):
         {},
     )
     trust: Annotated[str, Typed("", "--trust", "ask", given=TRUST_ANY, help=_TRUST_HELP)] = optional(
-        "digest of the code that may run on this computer although the run comes from another one, as "
+        "digest of what may run on this computer although the run comes from another one, as "
         f"given in a refusal (`asks`); or `{TRUST_ANY}` for all of it",
         "",
     )
@@ -767,7 +767,7 @@ COMMANDS: dict[str, Command] = {
             Empty,
             "pause the run and keep everything",
             results.Done,
-            "Clients wait, and nothing is learned.",
+            "Clients get no more credits, and nothing is learned.",
             typed="run pause",
         ),
         Command("run.continue", Empty, "continue a paused run", results.Done, typed="run continue"),
@@ -853,7 +853,7 @@ COMMANDS: dict[str, Command] = {
             RunsImportParams,
             "import a run from a file into the library",
             results.RunSummary,
-            "None of its code is executed. Whoever resumes it is asked first, as with every run from "
+            "Nothing of it is executed. Whoever resumes it is asked first, as with every run from "
             "another computer.",
             job="reading the file",
         ),

@@ -108,12 +108,12 @@ async def test_from_half_on_credits_are_held_until_there_is_room(guarded: Guarde
     assert "wait to be read, most of it from good (" in guarded.guard.words
     ((level, what),) = guarded.told
     assert level == "warning"
-    assert "clients have to wait" in what
+    assert "clients get no more credits" in what
     guarded.connection.xtrim(key, maxlen=0)
     await guarded.guard.look()
     assert guarded.guard.words == ""
     assert [level for level, _ in guarded.told] == ["warning", "info"]
-    assert "room again" in guarded.told[-1][1]
+    assert "space again" in guarded.told[-1][1]
     await guarded.guard.look()
     assert len(guarded.asked) == 3
 
