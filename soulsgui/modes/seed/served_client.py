@@ -1,5 +1,6 @@
 """One client of an inference server: its unroll, its memory, and the answer it was given last. Pure."""
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -43,6 +44,7 @@ class ServedClient:
         self.num_envs, self.first_env = num_envs, 0
         self.unroll, self.number, self.answer = "", -1, b""
         self.due = 0.0
+        self.asked_at = -math.inf  # its last request, whatever it was
         self.spent_s = 0.0  # that its last request has cost the inference server
         self.memory = Remembered(memory)
         self.memory.begin(num_envs)

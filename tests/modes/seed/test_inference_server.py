@@ -167,6 +167,20 @@ def test_how_much_a_client_explores_changes_with_the_weights(
     assert any(first != second for first, second in drawn), "at random, where both see the same"
 
 
+@settings(central__inference_batchsize=1)
+def test_clients_that_come_together_are_admitted_by_one_session(
+    trainer: HandTrainer, redis_address: Address
+) -> None:
+    trainer.publish(1)
+    clients = [HandClient(trainer, name) for name in "abcde"]
+    for one in clients:
+        one.send(one.request(0))
+    with ServingThread(redis_address):
+        for one in clients:
+            one.answer()
+    assert [len(hello.served) for hello in trainer.hellos()] == [0, 5]
+
+
 @settings(central__inference_batchsize=64, central__inference_delay=2.0)
 def test_clients_are_answered_together(
     trainer: HandTrainer, serving: ServingThread, client: HandClient
@@ -227,9 +241,7 @@ def test_who_asks_seldom_is_served_beside_one_that_asks_all_the_time(
 def test_two_requests_of_a_client_are_answered_one_after_the_other(
     trainer: HandTrainer, serving: ServingThread, client: HandClient
 ) -> None:
-    silent = HandClient(trainer, "silent")  # who never asked is looked at first, and others with it
-    trainer.connection.rpush(silent.replies, b"x")
-    trainer.until(lambda: trainer.connection.ttl(silent.replies) > 0, "the silent one is seen")
+    HandClient(trainer, "silent").ask(0)  # who asked longest ago is looked at first, and others with it
     client.ask(0)
     last = client.request(1)
     client.unroll = "another"
