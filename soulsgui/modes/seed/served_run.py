@@ -4,7 +4,7 @@ import logging
 import math
 import time
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -116,8 +116,8 @@ class ServedRun:
         view, plan = client_link.view, client_link.plan
         if view is not self._heard or plan is not self._plan:
             self._hear(view, plan)
-        # With new weights the trainer tells anew how much each client explores.
-        if self._swap(view, now) or now - self._looked_at >= _LOOK_EVERY_S:
+        self._swap(view, now)
+        if now - self._looked_at >= _LOOK_EVERY_S:
             self._looked_at, self._heard = now, None
             self._look_at_clients(now)
         if self._header is None or plan.stepping is not Stepping.FREE or not self._live:
@@ -141,20 +141,19 @@ class ServedRun:
         self._client_link.obey(plan, "waiting" if self._header is None else "sampling")
         self._client_link.answer_of_trainer(view)
 
-    def _swap(self, view: ServerView, now: float) -> bool:
-        """Take the newest weights, between two batches, if they are due; return whether there were any."""
+    def _swap(self, view: ServerView, now: float) -> None:
+        """Take the newest weights, between two batches, if they are due."""
         header, tensors = view.header, view.tensors
         if header is None or tensors is None or header.run_id != self._config.run_id:
-            return False
+            return
         if header == self._header or now - self._swapped_at < self._settings["central.broadcast_period"]:
-            return False
+            return
         self._policy.load(tensors)
         if self._header is None:
             check_network(self._policy, header, self._spaces.observation)
         self._header, self._swapped_at = header, now
         self._figures.swaps += 1
         self._progress.model_id, self._progress.update = header.model_id, header.update
-        return True
 
     def _look_at_clients(self, now: float) -> None:
         """See who is to be served; empty the requests of those who are silent or not let in."""
@@ -168,7 +167,7 @@ class ServedRun:
             pipeline.pttl(keys.beat(name))
             pipeline.get(keys.grant(name))
         read = iter(pipeline.execute())
-        self._live, let_in = {}, dict[str, tuple[Grant, int]]()
+        self._live, let_in, gone = {}, dict[str, tuple[Grant, int]](), list[str]()
         for name, told, left_ms, granted in zip(mine, read, read, read, strict=True):
             beat, grant = Heartbeat.read(told), Grant.read(granted)
             if beat is not None:
@@ -176,7 +175,7 @@ class ServedRun:
             age_s = self._clock.age_s(name, now)
             silent = age_s is None or age_s > LATE_S
             if beat is None or beat.leaving or silent or grant is None or grant.status != "accepted":
-                self._forget(name)
+                gone.append(name)
             elif grant.session != beat.session or beat.num_envs > MAX_NUM_ENVS:
                 pipeline.delete(keys.requests(name))  # nobody takes them, and there may be more and more
             else:
@@ -185,6 +184,7 @@ class ServedRun:
                     pipeline.ltrim(waiting, -MOST_IN_FLIGHT, -1)
                     pipeline.expire(waiting, _EXPIRY_S)
         pipeline.execute()
+        self._forget(gone)
         self._admit({name: count for name, (_, count) in let_in.items() if not self._has(name, count)})
         self._live = {
             name: LiveClient(self._clients[name], grant, epsilons(grant, count), keys.requests(name))
@@ -230,14 +230,15 @@ class ServedRun:
         most = steps_that_fit(self._spaces, self._memory.shapes)
         return f"a message holds one step of {most:,} environments at most" if num_envs > most else ""
 
-    def _forget(self, name: str) -> None:
-        """Throw away what a client asked that is silent or not let in, and end its unroll."""
+    def _forget(self, names: Sequence[str]) -> None:
+        """Throw away what clients asked that are silent or not let in, and end their unrolls."""
+        if not names:
+            return
         pipeline = self._link.redis.pipeline(transaction=False)
-        pipeline.delete(self._keys.requests(name))
-        pipeline.delete(self._keys.replies(name))
+        pipeline.delete(*map(self._keys.requests, names))
+        pipeline.delete(*map(self._keys.replies, names))
         self._figures.expired += pipeline.execute()[0]
-        if name in self._clients:
-            self._cut([self._clients.pop(name)])
+        self._cut([self._clients.pop(name) for name in names if name in self._clients])
 
     def _collect(self) -> list[PendingRequest]:
         """Wait for a request, then for those of the others, no longer than a batch may wait."""

@@ -154,17 +154,62 @@ def test_weights_stay_for_a_period(trainer: HandTrainer, serving: ServingThread,
     assert client.ask(1).model_id == 1
 
 
-def test_how_much_a_client_explores_changes_with_the_weights(
+def test_how_much_a_client_explores_follows_its_grant(
+    trainer: HandTrainer, serving: ServingThread, client: HandClient
+) -> None:
+    exploring = grant_for("1-1").model_copy(update={"epsilon": 1.0})
+    trainer.connection.set(trainer.keys.grant("c"), exploring.to_json())
+    drawn = (client.ask(number).action.tolist() for number in itertools.count())
+    trainer.until(lambda: len(set(next(drawn))) > 1, "actions at random, where both see the same")
+
+
+def test_new_weights_are_no_reason_to_look_at_the_clients(
     trainer: HandTrainer, serving: ServingThread, client: HandClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     client.ask(0)
     monkeypatch.setattr(served_run, "_LOOK_EVERY_S", 3600.0)
-    exploring = grant_for("1-1").model_copy(update={"epsilon": 1.0})
-    trainer.connection.set(trainer.keys.grant("c"), exploring.to_json())
+    idle = HandClient(trainer, "idle")
+    trainer.connection.rpush(idle.replies, b"x")
     trainer.publish(2)
-    replies = (client.ask(number) for number in itertools.count(1))
-    drawn = [reply.action for reply in itertools.islice((one for one in replies if one.model_id == 2), 50)]
-    assert any(first != second for first, second in drawn), "at random, where both see the same"
+    numbers = itertools.count(1)
+    trainer.until(lambda: client.ask(next(numbers)).model_id == 2, "the newest weights")
+    client.ask(next(numbers))
+    assert trainer.connection.ttl(idle.replies) == -1, "it was not seen"
+
+
+def test_a_client_that_changes_its_environments_begins_no_session_between_two_looks(
+    trainer: HandTrainer, serving: ServingThread, client: HandClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flips = HandClient(trainer, "flips")
+    client.ask(0)
+    flips.ask(0)
+    monkeypatch.setattr(served_run, "_LOOK_EVERY_S", 3600.0)
+    sessions = len(trainer.sessions())
+    for number in range(1, 9):
+        flips.num_envs = 1 + number % 2
+        flips.beat()
+        flips.send(flips.request(0))
+        trainer.publish(1 + number)
+        assert client.ask(number).number == number
+    assert len(trainer.sessions()) == sessions
+
+
+def test_all_that_are_gone_are_forgotten_at_once(
+    trainer: HandTrainer, serving: ServingThread, client: HandClient
+) -> None:
+    keys, connection = trainer.keys, trainer.connection
+    gone = [f"gone-{number}" for number in range(100)]
+    trainer.until(lambda: connection.hset(keys.clients, mapping=dict.fromkeys(gone, "{}")) == 0, "the list")
+
+    def deletes() -> int:
+        return int(connection.info("commandstats")["cmdstat_del"]["calls"])
+
+    client.ask(0)
+    before = deletes()
+    for _ in range(2):  # between two looks there is a whole turn
+        connection.rpush(keys.requests(gone[-1]), b"x")
+        trainer.until(lambda: not connection.exists(keys.requests(gone[-1])), "it looks at the clients")
+    assert deletes() - before < len(gone)
 
 
 @settings(central__inference_batchsize=1)
