@@ -96,6 +96,7 @@ class ServedRun:
         self._clock = BeatClock()
         self._heard: ServerView | None = None
         self._plan = client_link.plan
+        self._listed: set[str] = set()  # at the last look
         self._live: dict[str, LiveClient] = {}
         self._unreadable: set[str] = set()  # clients whose newest requests could not be used
         self._answers: list[tuple[str, str, bytes]] = []  # commands that are to be sent
@@ -156,7 +157,7 @@ class ServedRun:
         self._progress.model_id, self._progress.update = header.model_id, header.update
 
     def _look_at_clients(self, now: float) -> None:
-        """See who is to be served; empty the requests of those who are silent or not let in."""
+        """See who is to be served; forget who is silent, not let in, or not on the roster any more."""
         connection, keys = self._link.redis, self._keys
         servers = int(self._settings["central.inference_servers"])
         everybody = [name for name in clients_of(connection, keys) if not inference_number(name)]
@@ -167,7 +168,7 @@ class ServedRun:
             pipeline.pttl(keys.beat(name))
             pipeline.get(keys.grant(name))
         read = iter(pipeline.execute())
-        self._live, let_in, gone = {}, dict[str, tuple[Grant, int]](), list[str]()
+        self._live, let_in, gone = {}, dict[str, tuple[Grant, int]](), list(self._listed.difference(mine))
         for name, told, left_ms, granted in zip(mine, read, read, read, strict=True):
             beat, grant = Heartbeat.read(told), Grant.read(granted)
             if beat is not None:
@@ -185,6 +186,7 @@ class ServedRun:
                     pipeline.expire(waiting, _EXPIRY_S)
         pipeline.execute()
         self._forget(gone)
+        self._listed = set(mine)
         self._admit({name: count for name, (_, count) in let_in.items() if not self._has(name, count)})
         self._live = {
             name: LiveClient(self._clients[name], grant, epsilons(grant, count), keys.requests(name))
@@ -231,13 +233,16 @@ class ServedRun:
         return f"a message holds one step of {most:,} environments at most" if num_envs > most else ""
 
     def _forget(self, names: Sequence[str]) -> None:
-        """Throw away what clients asked that are silent or not let in, and end their unrolls."""
+        """Throw away what was asked by clients that are not served any more, and end their unrolls."""
         if not names:
             return
         pipeline = self._link.redis.pipeline(transaction=False)
         pipeline.delete(*map(self._keys.requests, names))
         pipeline.delete(*map(self._keys.replies, names))
         self._figures.expired += pipeline.execute()[0]
+        self._unreadable.difference_update(names)
+        for name in names:
+            self._clock.forget(name)
         self._cut([self._clients.pop(name) for name in names if name in self._clients])
 
     def _collect(self) -> list[PendingRequest]:

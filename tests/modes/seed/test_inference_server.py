@@ -126,6 +126,17 @@ def test_what_a_silent_client_asked_is_thrown_away(
     assert client.ask(1).number == 1, "it may come back"
 
 
+def test_a_client_that_is_taken_off_the_roster_is_forgotten(
+    trainer: HandTrainer, serving: ServingThread, client: HandClient
+) -> None:
+    client.ask(0)
+    trainer.until(lambda: serving.server.figures.clients, "the client is seen")
+    trainer.hand_clients.clear()
+    trainer.connection.hdel(trainer.keys.clients, "c")
+    trainer.connection.delete(*trainer.keys.of_client("c"))
+    trainer.until(lambda: not serving.server.figures.clients, "it makes room")
+
+
 def test_nobody_is_answered_before_there_are_weights_and_the_newest_ones_answer(
     trainer: HandTrainer, redis_address: Address, client: HandClient
 ) -> None:
