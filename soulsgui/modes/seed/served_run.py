@@ -37,7 +37,7 @@ from soulsgui.wire.codec import CodecError, WeightsHeader
 from soulsgui.wire.connection import Link
 from soulsgui.wire.keys import Keys, inference_number
 from soulsgui.wire.messages.chunk import pack_chunk
-from soulsgui.wire.messages.heartbeat import EXPIRY_S, MAX_ENVS, Heartbeat, InferenceFigures
+from soulsgui.wire.messages.heartbeat import EXPIRY_S, MAX_BYTES, MAX_ENVS, Heartbeat, InferenceFigures
 from soulsgui.wire.messages.server_config import ServerConfig
 from soulsgui.wire.messages.session import Grant
 
@@ -164,13 +164,15 @@ class ServedRun:
         mine = [name for name in everybody if server_of(name, servers) == self._number]
         pipeline = connection.pipeline(transaction=False)
         for name in mine:
-            pipeline.get(keys.beat(name))
+            pipeline.getrange(keys.beat(name), 0, MAX_BYTES)
             pipeline.pttl(keys.beat(name))
             pipeline.get(keys.grant(name))
         read = iter(pipeline.execute())
         self._live, let_in, gone = {}, dict[str, tuple[Grant, int]](), list(self._listed.difference(mine))
         for name, told, left_ms, granted in zip(mine, read, read, read, strict=True):
             beat, grant = Heartbeat.read(told), Grant.read(granted)
+            if beat is not None and beat.client != name:
+                beat = None  # it says nothing of this client, nor of that one
             if beat is not None:
                 self._clock.observe(beat, EXPIRY_S - max(left_ms, 0) / 1000, now)
             age_s = self._clock.age_s(name, now)

@@ -16,8 +16,9 @@ from soulsgui.modes.seed import served_run
 from soulsgui.modes.seed.served_run import server_of
 from soulsgui.sampling import player
 from soulsgui.sampling.inference_messages import MOST_IN_FLIGHT, ActionReply
+from soulsgui.wire.beats import own_instance
 from soulsgui.wire.connection import Address
-from soulsgui.wire.messages.heartbeat import GreedyPlay, Heartbeat, InferenceFigures
+from soulsgui.wire.messages.heartbeat import EXPIRY_S, GreedyPlay, Heartbeat, InferenceFigures
 from soulsgui.wire.messages.session import Episode, GreedyOrder
 from tests.faults.waiting import until
 from tests.modes.seed.serving import NAME, HandClient, HandTrainer, ServingThread, grant_for, let_play
@@ -124,6 +125,25 @@ def test_what_a_silent_client_asked_is_thrown_away(
     assert not trainer.connection.exists(client.requests, client.replies)
     client.silent = False
     assert client.ask(1).number == 1, "it may come back"
+
+
+def test_nobody_beats_for_another_one(
+    trainer: HandTrainer, serving: ServingThread, client: HandClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    HandClient(trainer, "d").ask(0)
+    client.ask(0)
+    trainer.until(lambda: serving.server.figures.clients == 2, "both are seen")
+    monkeypatch.setattr(served_run, "LATE_S", 0.5)
+    trainer.hand_clients.clear()  # both are silent from now on
+    counter = itertools.count(1000)
+
+    def forgotten() -> bool:
+        told = {"num_envs": 2, "session": "1-1", "counter": next(counter)}
+        beat = Heartbeat(client="d", instance=own_instance(), **told)
+        trainer.connection.set(trainer.keys.beat("c"), beat.to_json(), ex=EXPIRY_S)
+        return not serving.server.figures.clients
+
+    trainer.until(forgotten, "neither lives by such beats")
 
 
 def test_a_client_that_is_taken_off_the_roster_is_forgotten(
