@@ -12,7 +12,7 @@ from soulsgui.environments.choices import Mask
 from soulsgui.environments.spaces import SpacesSpec
 from soulsgui.experience.segments import Segments
 from soulsgui.policies.numpy_recurrent import Remembered
-from soulsgui.sampling.inference_messages import ActionOutcome, Request
+from soulsgui.sampling.inference_messages import ActionOutcome, Request, checksum
 from soulsgui.sampling.segments import SegmentRecorder
 from soulsgui.wire.codec import WeightsHeader
 from soulsgui.wire.messages.chunk import digest_number
@@ -65,9 +65,10 @@ class ServedClient:
     def take(self, request: Request) -> None:
         """Go on to a request; what the last answer led to is recorded by `record`, when there is time.
 
-        A request that does not follow the last one begins another unroll.
+        One that does not follow the last, or tells what another answer led to, begins another unroll.
         """
         follows = (request.unroll, request.number) == (self.unroll, self.number + 1)
+        follows = follows and request.follows in (None, checksum(self.answer))
         outcome, chosen = request.outcome, self._chosen
         if follows and chosen is not None and outcome is not None:
             result = outcome.result

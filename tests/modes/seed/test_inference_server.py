@@ -15,7 +15,7 @@ from soulsgui.errors import CheckpointError, ClientRegistrationError, SoulsGuiEr
 from soulsgui.modes.seed import served_run
 from soulsgui.modes.seed.served_run import server_of
 from soulsgui.sampling import player
-from soulsgui.sampling.inference_messages import MOST_IN_FLIGHT, ActionReply
+from soulsgui.sampling.inference_messages import MOST_IN_FLIGHT, ActionReply, checksum
 from soulsgui.wire.beats import own_instance
 from soulsgui.wire.connection import Address
 from soulsgui.wire.messages.heartbeat import EXPIRY_S, GreedyPlay, Heartbeat, InferenceFigures
@@ -110,6 +110,23 @@ def test_another_process_begins_unrolls_anew(
         assert serving.server.figures.begun_anew == 1
     begins = [one.segments.first_step == 0 for one in trainer.received()]
     assert [each.tolist() for each in begins] == [[True, True], [False, False]], "they are under way"
+
+
+def test_what_the_answer_of_one_process_led_to_is_no_outcome_of_anothers(
+    trainer: HandTrainer, redis_address: Address, client: HandClient
+) -> None:
+    trainer.publish(1)
+    request = client.request(0)
+    with ServingThread(redis_address):
+        client.send(request)
+        taken = client.answer()
+    client.send(request)  # as it repeated it before that answer came
+    with ServingThread(redis_address):
+        assert ActionReply.read(client.answer()).generation == 1
+        client.send(client.request(1, follows=checksum(taken)))
+        client.send(client.request(2, follows=checksum(client.answer())))
+        client.answer()
+    assert np.concatenate([one.segments.reward for one in trainer.received()]).tolist() == [2, 2]
 
 
 def test_what_a_silent_client_asked_is_thrown_away(
