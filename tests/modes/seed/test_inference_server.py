@@ -234,7 +234,7 @@ def test_a_client_that_changes_its_environments_begins_no_session_between_two_lo
     monkeypatch.setattr(served_run, "_LOOK_EVERY_S", 3600.0)
     sessions = len(trainer.sessions())
     for number in range(1, 9):
-        flips.num_envs = 1 + number % 2
+        flips.num_envs, flips.unroll = 2 - number % 2, f"u{number}"
         flips.beat()
         flips.send(flips.request(0))
         trainer.publish(1 + number)
