@@ -44,7 +44,8 @@ class ServedClient:
         self.num_envs, self.first_env = num_envs, 0
         self.unroll, self.number, self.answer = "", -1, b""
         self.due = 0.0
-        self.asked_at = -math.inf  # its last request, whatever it was
+        self.asked_at = self.answered_at = -math.inf  # its last request, whatever it was; its last answer
+        self.pause_s = math.inf  # from an answer to that request
         self.spent_s = 0.0  # that its last request has cost the inference server
         self.memory = Remembered(memory)
         self.memory.begin(num_envs)
@@ -57,6 +58,10 @@ class ServedClient:
     def open_steps(self) -> int:
         """Steps that were recorded since the last cut."""
         return self._recorder.length * self.num_envs
+
+    def asks(self, now: float) -> None:
+        """Take note that a request came, whatever it is."""
+        self.asked_at, self.pause_s = now, now - self.answered_at
 
     def repeats(self, unroll: str, number: int) -> bool:
         """Whether a request was taken before."""

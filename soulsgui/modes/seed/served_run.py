@@ -268,7 +268,7 @@ class ServedRun:
                 if name not in left:  # of one client two were there: this one belongs to the next batch
                     self._answers.append(("LPUSH", self._live[name].requests, data))
                     continue
-                self._live[name].client.asked_at = time.monotonic()
+                self._live[name].client.asks(time.monotonic())
                 received = self._read(name, data)
                 if received is not None:
                     if not found and last is None:
@@ -292,7 +292,10 @@ class ServedRun:
 
     def _waiting(self, names: Iterable[str], now: float) -> list[BatchCandidate]:
         clients = ((name, self._live[name].client) for name in names)
-        return [BatchCandidate(name, client.num_envs, now - client.asked_at) for name, client in clients]
+        return [
+            BatchCandidate(name, client.num_envs, now - client.asked_at, client.pause_s)
+            for name, client in clients
+        ]
 
     def _pop(
         self, waiting: list[BatchCandidate], room: int, delay_s: float, last: str | None, left_s: float
@@ -425,7 +428,8 @@ class ServedRun:
             request, drawn = one.request, (action[rows], log_prob[rows])
             one.client.answered(ChosenActions(header, request.obs, request.mask, *drawn, state), answer)
             self._send(one.name, answer)
-            one.client.spent_s = time.monotonic() - began
+            one.client.answered_at = time.monotonic()
+            one.client.spent_s = one.client.answered_at - began
         self._figures.chose(len(obs))
 
     def _choose(
