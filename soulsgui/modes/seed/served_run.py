@@ -99,7 +99,7 @@ class ServedRun:
         self._listed: set[str] = set()  # at the last look
         self._live: dict[str, LiveClient] = {}
         self._unreadable: set[str] = set()  # clients whose newest requests could not be used
-        self._answers: list[tuple[str, str, bytes]] = []  # commands that are to be sent
+        self._answers: list[tuple[str | bytes, ...]] = []  # commands that are to be sent
         self._taken: list[ServedClient] = []  # whose last request is to be recorded
 
     def _begin_session(self) -> Uploader:
