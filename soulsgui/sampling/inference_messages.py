@@ -5,6 +5,7 @@ numbered within its unroll; one that is repeated gets the same answer, and makes
 """
 
 import math
+import zlib
 from collections.abc import Mapping, Sequence
 from itertools import accumulate
 from typing import Any, NamedTuple, Self
@@ -48,6 +49,8 @@ class Request(NamedTuple):
         mask: Valid actions `[N, A]`; None: all are.
         outcome: What the last answer led to; None in the first request.
         round_trip_ms: How long the last answer took to come; 0 in the first request.
+        follows: `checksum` of that answer: the same request may have been answered twice, by two processes of
+            the inference server. None: not told.
     """
 
     unroll: str
@@ -56,6 +59,7 @@ class Request(NamedTuple):
     mask: Mask | None = None
     outcome: ActionOutcome | None = None
     round_trip_ms: float = 0.0
+    follows: int | None = None
 
     def pack(self) -> bytes:
         """Return the request as bytes. An observation is sent once; final ones of episodes come aside."""
@@ -63,6 +67,7 @@ class Request(NamedTuple):
             "unroll": self.unroll,
             "number": self.number,
             "round_trip_ms": round(self.round_trip_ms, 3),
+            "follows": self.follows,
             "obs": self.obs.tobytes(),
         }
         if self.mask is not None:
@@ -82,7 +87,7 @@ class ReceivedRequest(NamedTuple):
     """A request whose numbers were not looked at yet: `RequestReader.checked` does so for a whole batch.
 
     Attributes:
-        unroll, number, round_trip_ms: As of the `Request`.
+        unroll, number, round_trip_ms, follows: As of the `Request`.
         num_envs: Environments it asks for, `N`.
         has_outcome: Whether it tells what the last answer led to.
         columns: What it tells of each environment, one after the other: `obs`, `mask`, `reward`, `flags`;
@@ -92,6 +97,7 @@ class ReceivedRequest(NamedTuple):
     unroll: str
     number: int
     round_trip_ms: float
+    follows: int | None
     num_envs: int
     has_outcome: bool
     columns: Mapping[str, bytes]
@@ -117,6 +123,8 @@ class RequestReader:
             raise CodecError("a request names its unroll and its number")
         if not isinstance(took_ms, int | float) or not 0 <= took_ms < float("inf"):
             raise CodecError("a round trip takes time")
+        if not isinstance(follows := told.get("follows"), int | None):
+            raise CodecError("the answer that was followed is told by a number")
         columns = {name: told.get(name, b"") for name in (*self._row_bytes, "final_obs", "final_mask")}
         if {type(column) for column in columns.values()} != {bytes}:
             raise CodecError("observations and what they led to are sent as bytes")
@@ -131,7 +139,7 @@ class RequestReader:
                 raise CodecError(f"{name} is of {len(columns[name])} bytes, in place of {count} times {size}")
         if (columns["flags"] + columns["mask"] + columns["final_mask"]).translate(None, b"\0\1"):
             raise CodecError("truth values other than 0 and 1")
-        return ReceivedRequest(unroll, number, float(took_ms), count, has_outcome, columns)
+        return ReceivedRequest(unroll, number, float(took_ms), follows, count, has_outcome, columns)
 
     def checked(self, received: Sequence[ReceivedRequest]) -> list[Request]:
         """Return requests; `CodecError` where one tells what can't be in these spaces.
@@ -164,6 +172,7 @@ class RequestReader:
                 None if mask is None else mask[its].copy(),
                 outcome.of(its) if one.has_outcome else None,
                 one.round_trip_ms,
+                one.follows,
             )
             for one, its in zip(received, rows, strict=True)
         ]
@@ -207,6 +216,11 @@ def _moderate(numbers: NDArray[Any]) -> bool:
     """Whether all are finite, and not too large."""
     # The sum of squares is quick, and small only if each is. Of numbers with a NaN the largest is NaN.
     return bool(np.vdot(numbers, numbers) <= LARGEST or np.abs(numbers).max() <= LARGEST)
+
+
+def checksum(answer: bytes) -> int:
+    """Return by what a request names the answer whose outcome it tells."""
+    return zlib.crc32(answer)
 
 
 class ActionReply(NamedTuple):

@@ -18,7 +18,7 @@ from soulsgui.errors import ClientRegistrationError, printable
 from soulsgui.experience.segments import Segments
 from soulsgui.sampling.downloader import ServerView
 from soulsgui.sampling.greedy import GreedyEvaluation
-from soulsgui.sampling.inference_messages import ActionOutcome, ActionReply, Request
+from soulsgui.sampling.inference_messages import ActionOutcome, ActionReply, Request, checksum
 from soulsgui.sampling.link import ClientLink
 from soulsgui.sampling.sampling_modes import RolloutPlan
 from soulsgui.wire.codec import CodecError
@@ -60,14 +60,15 @@ class RemotePolicy:
         self._pending: bytes | None = None
         self._outcome: ActionOutcome | None = None
         self._took_ms = 0.0
+        self._follows: int | None = None
 
     def act(
         self, obs: NDArray[Any], _rng: np.random.Generator, mask: Mask | None
     ) -> tuple[NDArray[Any], NDArray[np.float32]]:
         """Return what the environments take at observations, as `rollout.Act`; `Interrupted` as it says."""
         if self._pending is None:
-            request = Request(self._unroll, self._number, obs, mask, self._outcome, self._took_ms)
-            self._pending = request.pack()
+            told = self._outcome, self._took_ms, self._follows
+            self._pending = Request(self._unroll, self._number, obs, mask, *told).pack()
         began = time.perf_counter()
         reply = self._answer(len(obs))
         self._took_ms = 1000 * (time.perf_counter() - began)
@@ -107,6 +108,7 @@ class RemotePolicy:
                     "central.inference_servers.",
                 )
             if reply is not None and len(reply.action) == count:
+                self._follows = checksum(found[1])
                 return reply
         raise Interrupted
 

@@ -40,7 +40,7 @@ def _request(spaces: SpacesSpec) -> Request:
     reward = np.array([0.5, -3, 0], np.float32)
     next_mask = None if mask is None else np.where(ENDED[:, None], final_mask, mask)
     result = StepResult(next_obs, reward, nobody, ENDED, valid, obs, nobody, next_mask, mask)
-    return Request("u", 7, obs, mask, ActionOutcome(result, valid & ~ENDED), 1.5)
+    return Request("u", 7, obs, mask, ActionOutcome(result, valid & ~ENDED), 1.5, 2**32 - 1)
 
 
 def _read(data: bytes, spaces: SpacesSpec) -> Request:
@@ -53,7 +53,7 @@ def _read(data: bytes, spaces: SpacesSpec) -> Request:
 def test_a_request_comes_back_as_it_was_sent(spaces: SpacesSpec) -> None:
     sent = _request(spaces)
     read = _read(sent.pack(), spaces)
-    assert (read.unroll, read.number, read.round_trip_ms) == ("u", 7, 1.5)
+    assert (read.unroll, read.number, read.round_trip_ms, read.follows) == ("u", 7, 1.5, 2**32 - 1)
     assert sent.outcome is not None
     assert read.outcome is not None
     pairs = zip(
@@ -82,6 +82,7 @@ def test_a_request_comes_back_as_it_was_sent(spaces: SpacesSpec) -> None:
         {"final_obs": bytes(96)},
         {"final_mask": bytes(4)},
         {"number": -1},
+        {"follows": "the last one"},
     ],
     ids=lambda changed: next(iter(changed)),
 )

@@ -10,15 +10,21 @@ class BatchCandidate(NamedTuple):
     name: str
     num_envs: int
     age_s: float  # since its last request
+    pause_s: float  # from its last answer to that request
+
+    def is_expected(self, delay_s: float) -> bool:
+        """Whether it asks so lately and so often that a batch waits for it.
+
+        Who pauses for more than half of the time that a batch may wait would slow the others down.
+        """
+        return self.age_s <= delay_s and self.pause_s <= delay_s / 2
 
 
 def expected(waiting: Iterable[BatchCandidate], delay_s: float) -> list[BatchCandidate]:
-    """Return who asked so lately that a batch waits for them; who asked longest ago comes first.
-
-    Whose last request is older than a batch may wait asks too seldom for that.
-    """
-    lately = (one for one in waiting if one.age_s <= delay_s)
-    return sorted(lately, key=lambda one: one.age_s, reverse=True)
+    """Return for whom a batch waits; who asked longest ago comes first."""
+    return sorted(
+        (one for one in waiting if one.is_expected(delay_s)), key=lambda one: one.age_s, reverse=True
+    )
 
 
 def fitting(waiting: Sequence[BatchCandidate], room: int, delay_s: float) -> list[str]:
@@ -27,7 +33,7 @@ def fitting(waiting: Sequence[BatchCandidate], room: int, delay_s: float) -> lis
     Those who are expected come first: among the others may be some who never ask.
     """
     found: list[str] = []
-    for one in sorted(waiting, key=lambda one: (one.age_s > delay_s, -one.age_s)):
+    for one in sorted(waiting, key=lambda one: (not one.is_expected(delay_s), -one.age_s)):
         if one.num_envs <= room:
             found.append(one.name)
             room -= one.num_envs

@@ -1,5 +1,6 @@
 """One client of an inference server: its unroll, its memory, and the answer it was given last. Pure."""
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -11,7 +12,7 @@ from soulsgui.environments.choices import Mask
 from soulsgui.environments.spaces import SpacesSpec
 from soulsgui.experience.segments import Segments
 from soulsgui.policies.numpy_recurrent import Remembered
-from soulsgui.sampling.inference_messages import ActionOutcome, Request
+from soulsgui.sampling.inference_messages import ActionOutcome, Request, checksum
 from soulsgui.sampling.segments import SegmentRecorder
 from soulsgui.wire.codec import WeightsHeader
 from soulsgui.wire.messages.chunk import digest_number
@@ -43,6 +44,8 @@ class ServedClient:
         self.num_envs, self.first_env = num_envs, 0
         self.unroll, self.number, self.answer = "", -1, b""
         self.due = 0.0
+        self.asked_at = self.answered_at = -math.inf  # its last request, whatever it was; its last answer
+        self.pause_s = math.inf  # from an answer to that request
         self.spent_s = 0.0  # that its last request has cost the inference server
         self.memory = Remembered(memory)
         self.memory.begin(num_envs)
@@ -56,6 +59,10 @@ class ServedClient:
         """Steps that were recorded since the last cut."""
         return self._recorder.length * self.num_envs
 
+    def asks(self, now: float) -> None:
+        """Take note that a request came, whatever it is."""
+        self.asked_at, self.pause_s = now, now - self.answered_at
+
     def repeats(self, unroll: str, number: int) -> bool:
         """Whether a request was taken before."""
         return unroll == self.unroll and number <= self.number
@@ -63,9 +70,10 @@ class ServedClient:
     def take(self, request: Request) -> None:
         """Go on to a request; what the last answer led to is recorded by `record`, when there is time.
 
-        A request that does not follow the last one begins another unroll.
+        One that does not follow the last, or tells what another answer led to, begins another unroll.
         """
         follows = (request.unroll, request.number) == (self.unroll, self.number + 1)
+        follows = follows and request.follows in (None, checksum(self.answer))
         outcome, chosen = request.outcome, self._chosen
         if follows and chosen is not None and outcome is not None:
             result = outcome.result

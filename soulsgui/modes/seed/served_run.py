@@ -4,7 +4,7 @@ import logging
 import math
 import time
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -37,7 +37,7 @@ from soulsgui.wire.codec import CodecError, WeightsHeader
 from soulsgui.wire.connection import Link
 from soulsgui.wire.keys import Keys, inference_number
 from soulsgui.wire.messages.chunk import pack_chunk
-from soulsgui.wire.messages.heartbeat import EXPIRY_S, MAX_ENVS, Heartbeat, InferenceFigures
+from soulsgui.wire.messages.heartbeat import EXPIRY_S, MAX_BYTES, MAX_ENVS, Heartbeat, InferenceFigures
 from soulsgui.wire.messages.server_config import ServerConfig
 from soulsgui.wire.messages.session import Grant
 
@@ -64,10 +64,10 @@ class PendingRequest(NamedTuple):
 
 
 class LiveClient(NamedTuple):
-    """A client of this server that beats, and that the trainer has let in."""
+    """A client that was admitted here, beats, and is let in by the trainer."""
 
+    client: ServedClient
     grant: Grant
-    num_envs: int  # as it says
     epsilon: NDArray[np.float64]  # of each of its environments
     requests: str  # key
 
@@ -88,7 +88,7 @@ class ServedRun:
         self._memory = remembered_by(self._policy)
         self._rng = np.random.default_rng(derived_seed(config.seed, self._progress.client, config.attempt))
         self._progress.env_id = config.settings["env.id"]
-        self._clients: dict[str, ServedClient] = {}  # those that have asked
+        self._clients: dict[str, ServedClient] = {}  # those that were admitted
         self._attempt = config.attempt
         self._uploader = self._begin_session()
         self._header: WeightsHeader | None = None
@@ -96,11 +96,10 @@ class ServedRun:
         self._clock = BeatClock()
         self._heard: ServerView | None = None
         self._plan = client_link.plan
+        self._listed: set[str] = set()  # at the last look
         self._live: dict[str, LiveClient] = {}
-        self._session_due = False  # for the environments of a client that has just been admitted
-        self._asked_at: dict[str, float] = {}  # when the last request of a client came, whatever it was
         self._unreadable: set[str] = set()  # clients whose newest requests could not be used
-        self._answers: list[tuple[str, str, bytes]] = []  # commands that are to be sent
+        self._answers: list[tuple[str | bytes, ...]] = []  # commands that are to be sent
         self._taken: list[ServedClient] = []  # whose last request is to be recorded
 
     def _begin_session(self) -> Uploader:
@@ -118,8 +117,8 @@ class ServedRun:
         view, plan = client_link.view, client_link.plan
         if view is not self._heard or plan is not self._plan:
             self._hear(view, plan)
-        # With new weights the trainer tells anew how much each client explores.
-        if self._swap(view, now) or now - self._looked_at >= _LOOK_EVERY_S:
+        self._swap(view, now)
+        if now - self._looked_at >= _LOOK_EVERY_S:
             self._looked_at, self._heard = now, None
             self._look_at_clients(now)
         if self._header is None or plan.stepping is not Stepping.FREE or not self._live:
@@ -143,62 +142,110 @@ class ServedRun:
         self._client_link.obey(plan, "waiting" if self._header is None else "sampling")
         self._client_link.answer_of_trainer(view)
 
-    def _swap(self, view: ServerView, now: float) -> bool:
-        """Take the newest weights, between two batches, if they are due; return whether there were any."""
+    def _swap(self, view: ServerView, now: float) -> None:
+        """Take the newest weights, between two batches, if they are due."""
         header, tensors = view.header, view.tensors
         if header is None or tensors is None or header.run_id != self._config.run_id:
-            return False
+            return
         if header == self._header or now - self._swapped_at < self._settings["central.broadcast_period"]:
-            return False
+            return
         self._policy.load(tensors)
         if self._header is None:
             check_network(self._policy, header, self._spaces.observation)
         self._header, self._swapped_at = header, now
         self._figures.swaps += 1
         self._progress.model_id, self._progress.update = header.model_id, header.update
-        return True
 
     def _look_at_clients(self, now: float) -> None:
-        """See who is to be served; empty the requests of those who are silent or not let in."""
+        """See who is to be served; forget who is silent, not let in, or not on the roster any more."""
         connection, keys = self._link.redis, self._keys
         servers = int(self._settings["central.inference_servers"])
         everybody = [name for name in clients_of(connection, keys) if not inference_number(name)]
         mine = [name for name in everybody if server_of(name, servers) == self._number]
         pipeline = connection.pipeline(transaction=False)
         for name in mine:
-            pipeline.get(keys.beat(name))
+            pipeline.getrange(keys.beat(name), 0, MAX_BYTES)
             pipeline.pttl(keys.beat(name))
             pipeline.get(keys.grant(name))
         read = iter(pipeline.execute())
-        self._live = {}
+        self._live, let_in, gone = {}, dict[str, tuple[Grant, int]](), list(self._listed.difference(mine))
         for name, told, left_ms, granted in zip(mine, read, read, read, strict=True):
             beat, grant = Heartbeat.read(told), Grant.read(granted)
+            if beat is not None and beat.client != name:
+                beat = None  # it says nothing of this client, nor of that one
             if beat is not None:
                 self._clock.observe(beat, EXPIRY_S - max(left_ms, 0) / 1000, now)
             age_s = self._clock.age_s(name, now)
             silent = age_s is None or age_s > LATE_S
             if beat is None or beat.leaving or silent or grant is None or grant.status != "accepted":
-                self._forget(name)
+                gone.append(name)
             elif grant.session != beat.session or beat.num_envs > MAX_NUM_ENVS:
                 pipeline.delete(keys.requests(name))  # nobody takes them, and there may be more and more
             else:
-                epsilon, requests = epsilons(grant, beat.num_envs), keys.requests(name)
-                self._live[name] = LiveClient(grant, beat.num_envs, epsilon, requests)
-                for waiting in (requests, keys.replies(name)):
+                let_in[name] = grant, beat.num_envs
+                for waiting in (keys.requests(name), keys.replies(name)):
                     pipeline.ltrim(waiting, -MOST_IN_FLIGHT, -1)
                     pipeline.expire(waiting, _EXPIRY_S)
         pipeline.execute()
+        self._forget(gone)
+        self._listed = set(mine)
+        self._admit({name: count for name, (_, count) in let_in.items() if not self._has(name, count)})
+        self._live = {
+            name: LiveClient(self._clients[name], grant, epsilons(grant, count), keys.requests(name))
+            for name, (grant, count) in let_in.items()
+            if self._has(name, count)
+        }
         self._figures.clients = len(self._clients)
 
-    def _forget(self, name: str) -> None:
-        """Throw away what a client asked that is silent or not let in, and end its unroll."""
+    def _has(self, name: str, num_envs: int) -> bool:
+        return name in self._clients and self._clients[name].num_envs == num_envs
+
+    def _admit(self, newcomers: Mapping[str, int]) -> None:
+        """Take those in who ask, with as many environments as each says that it has.
+
+        One session numbers the environments of all, and is begun before any of them is answered. Everybody
+        waits until the trainer lets it in: so there is one at each look at most, whoever comes or changes.
+        """
+        pipeline, before = self._link.redis.pipeline(transaction=False), dict(self._clients)
+        for name in newcomers:
+            pipeline.lindex(self._keys.requests(name), -1)
+        for (name, count), data in zip(newcomers.items(), pipeline.execute(), strict=True):
+            if data is None:
+                continue
+            received, why = self._decoded(name, data, count), self._why_not(name, count)
+            if received is None or why:
+                self._answers.append(("DEL", self._keys.requests(name)))
+                if received is not None:
+                    self._refuse(name, received, why)
+                continue
+            logger.info("%s asks with %d environments", name, count)
+            self._cut([self._clients.pop(name)] if name in self._clients else ())
+            longest = int(self._settings["client.segment_length"])
+            self._clients[name] = ServedClient(count, self._spaces, longest, self._memory.shapes)
+        if self._clients != before:
+            self._record()  # no step may have the number of another one
+            self._uploader = self._begin_session()
+
+    def _why_not(self, name: str, num_envs: int) -> str:
+        """Return why a client with so many environments can't be admitted; empty where it can."""
+        others = sum(one.num_envs for other, one in self._clients.items() if other != name)
+        if others + num_envs > MAX_ENVS:
+            return f"it has {others:,} environments, and {MAX_ENVS:,} at most"
+        most = steps_that_fit(self._spaces, self._memory.shapes)
+        return f"a message holds one step of {most:,} environments at most" if num_envs > most else ""
+
+    def _forget(self, names: Sequence[str]) -> None:
+        """Throw away what was asked by clients that are not served any more, and end their unrolls."""
+        if not names:
+            return
         pipeline = self._link.redis.pipeline(transaction=False)
-        pipeline.delete(self._keys.requests(name))
-        pipeline.delete(self._keys.replies(name))
+        pipeline.delete(*map(self._keys.requests, names))
+        pipeline.delete(*map(self._keys.replies, names))
         self._figures.expired += pipeline.execute()[0]
-        self._asked_at.pop(name, None)
-        if name in self._clients:
-            self._cut([self._clients.pop(name)])
+        self._unreadable.difference_update(names)
+        for name in names:
+            self._clock.forget(name)
+        self._cut([self._clients.pop(name) for name in names if name in self._clients])
 
     def _collect(self) -> list[PendingRequest]:
         """Wait for a request, then for those of the others, no longer than a batch may wait."""
@@ -221,7 +268,7 @@ class ServedRun:
                 if name not in left:  # of one client two were there: this one belongs to the next batch
                     self._answers.append(("LPUSH", self._live[name].requests, data))
                     continue
-                self._asked_at[name] = time.monotonic()
+                self._live[name].client.asks(time.monotonic())
                 received = self._read(name, data)
                 if received is not None:
                     if not found and last is None:
@@ -229,31 +276,25 @@ class ServedRun:
                     found.append((name, received))
                     left.discard(name)
                     room -= received.num_envs
-        asked = self._take(found) if found else []
-        if self._session_due:
-            # Before it is answered: no step may have the number of another one.
-            self._session_due = False
-            self._record()
-            self._uploader = self._begin_session()
-        return asked
+        return self._take(found) if found else []
 
     def _rests_until(self, name: str) -> float:
         """Return until when a client lets others ask: as long, for each, as its last request took here.
 
         Who has room in a batch need not; nor do those count who ask more seldom.
         """
-        client, asked_at = self._clients.get(name), self._asked_at.get(name, -math.inf)
-        room = self._settings["central.inference_batchsize"]
-        if client is None or client.num_envs <= room or client.spent_s < _LONG_S:
+        client, room = self._live[name].client, self._settings["central.inference_batchsize"]
+        if client.num_envs <= room or client.spent_s < _LONG_S:
             return -math.inf
-        since = asked_at - float(self._settings["central.inference_delay"])
-        asking = sum(at >= since for at in self._asked_at.values())  # itself, too
-        return asked_at + asking * client.spent_s
+        since = client.asked_at - float(self._settings["central.inference_delay"])
+        asking = sum(one.asked_at >= since for one in self._clients.values())  # itself, too
+        return client.asked_at + asking * client.spent_s
 
     def _waiting(self, names: Iterable[str], now: float) -> list[BatchCandidate]:
+        clients = ((name, self._live[name].client) for name in names)
         return [
-            BatchCandidate(name, self._live[name].num_envs, now - self._asked_at.get(name, -math.inf))
-            for name in names
+            BatchCandidate(name, client.num_envs, now - client.asked_at, client.pause_s)
+            for name, client in clients
         ]
 
     def _pop(
@@ -276,7 +317,7 @@ class ServedRun:
             return _found(others, more)
         asks = next(name for name in whom if live[name].requests.encode() == first[0])
         if not all_fit:
-            room -= live[asks].num_envs
+            room -= live[asks].client.num_envs
             others = fitting([one for one in waiting if one.name != asks], room, delay_s)
             more = self._exchange(*(("LPOP", live[name].requests) for name in others)) if others else []
         return _found([asks, *others], [first[1], *more])
@@ -303,15 +344,9 @@ class ServedRun:
 
     def _read(self, name: str, data: bytes) -> ReceivedRequest | None:
         """Return a request; None for one that can't be used, or is answered already."""
-        try:
-            received = self._reader.read(data)
-            if received.num_envs != (has := self._live[name].num_envs):
-                raise CodecError(f"{received.num_envs} environments, where it says {has}")
-        except CodecError as error:
-            self._count_unreadable(name, error)
-            return None
-        client = self._clients.get(name)
-        if client is None or not client.repeats(received.unroll, received.number):
+        client = self._live[name].client
+        received = self._decoded(name, data, client.num_envs)
+        if received is None or not client.repeats(received.unroll, received.number):
             return received
         if received.number != client.number:
             return None
@@ -320,6 +355,16 @@ class ServedRun:
             return received
         self._send(name, client.answer)
         return None
+
+    def _decoded(self, name: str, data: bytes, num_envs: int) -> ReceivedRequest | None:
+        try:
+            received = self._reader.read(data)
+            if received.num_envs != num_envs:
+                raise CodecError(f"{received.num_envs} environments, where it says {num_envs}")
+        except CodecError as error:
+            self._count_unreadable(name, error)
+            return None
+        return received
 
     def _count_unreadable(self, name: str, error: CodecError) -> None:
         self._figures.unreadable += 1
@@ -337,20 +382,10 @@ class ServedRun:
             self._count_unreadable(received[0][0], error)
             return []
         now = time.monotonic()
-        taken = (self._take_one(name, one, now) for (name, _), one in zip(received, requests, strict=True))
-        return [asked for asked in taken if asked is not None]
+        return [self._take_one(name, one, now) for (name, _), one in zip(received, requests, strict=True)]
 
-    def _take_one(self, name: str, request: Request, now: float) -> PendingRequest | None:
-        client, count = self._clients.get(name), len(request.obs)
-        if client is None or client.num_envs != count:
-            others = sum(one.num_envs for other, one in self._clients.items() if other != name)
-            if others + count > MAX_ENVS:
-                self._refuse(name, request, f"it has {others:,} environments, and {MAX_ENVS:,} at most")
-                return None
-            if count > (most := steps_that_fit(self._spaces, self._memory.shapes)):
-                self._refuse(name, request, f"a message holds one step of {most:,} environments at most")
-                return None
-            client = self._admit(name, count)
+    def _take_one(self, name: str, request: Request, now: float) -> PendingRequest:
+        client = self._live[name].client
         self._unreadable.discard(name)
         if client.repeats(request.unroll, request.number):
             return PendingRequest(name, client, request)
@@ -366,23 +401,14 @@ class ServedRun:
     def _send(self, name: str, answer: bytes) -> None:
         self._answers.append(("RPUSH", self._keys.replies(name), answer))
 
-    def _refuse(self, name: str, request: Request, why: str) -> None:
+    def _refuse(self, name: str, request: ReceivedRequest, why: str) -> None:
         """Tell a client, and the server's owner, why it gets no actions."""
         self._figures.unreadable += 1
         if name not in self._unreadable:
-            logger.warning("%s gets no actions for its %d environments: %s", name, len(request.obs), why)
+            logger.warning("%s gets no actions for its %d environments: %s", name, request.num_envs, why)
         self._unreadable.add(name)
         words = request.unroll, request.number, self._figures.generation
         self._send(name, ActionReply(*words, -1, 0, np.empty(0), why).pack())
-
-    def _admit(self, name: str, num_envs: int) -> ServedClient:
-        """Take a client in; the session that is begun for it gives its environments numbers."""
-        self._cut([self._clients.pop(name)] if name in self._clients else ())
-        longest = int(self._settings["client.segment_length"])
-        self._clients[name] = client = ServedClient(num_envs, self._spaces, longest, self._memory.shapes)
-        self._session_due = True
-        logger.info("%s asks with %d environments", name, num_envs)
-        return client
 
     def _answer(self, header: WeightsHeader, asked: list[PendingRequest]) -> None:
         """Choose the actions of a batch, and send them."""
@@ -402,7 +428,8 @@ class ServedRun:
             request, drawn = one.request, (action[rows], log_prob[rows])
             one.client.answered(ChosenActions(header, request.obs, request.mask, *drawn, state), answer)
             self._send(one.name, answer)
-            one.client.spent_s = time.monotonic() - began
+            one.client.answered_at = time.monotonic()
+            one.client.spent_s = one.client.answered_at - began
         self._figures.chose(len(obs))
 
     def _choose(

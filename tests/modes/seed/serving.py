@@ -113,15 +113,15 @@ class HandClient:
         beat = Heartbeat(client=self.name, instance=own_instance(), counter=self._counter, **told)
         self.trainer.connection.set(self.trainer.keys.beat(self.name), beat.to_json(), ex=EXPIRY_S)
 
-    def request(self, number: int, begins: bool = False, **outcome: Any) -> bytes:
+    def request(self, number: int, begins: bool = False, follows: int | None = None, **outcome: Any) -> bytes:
         """Return a request; observations are numbered as requests are."""
         count = self.num_envs
         obs = np.full((count, 2), number, np.float32)
         told = {name: np.zeros(count, np.bool_) for name in ("terminated", "truncated", "by_human")}
         told |= {"valid": np.ones(count, np.bool_), "reward": np.full(count, number, np.float32)} | outcome
         result = StepResult(next_obs=obs, reset_obs=obs, **told)
-        follows = None if begins or not number else ActionOutcome(result, told["valid"])
-        return Request(self.unroll, number, obs, None, follows, 1.0).pack()
+        ended = None if begins or not number else ActionOutcome(result, told["valid"])
+        return Request(self.unroll, number, obs, None, ended, 1.0, follows).pack()
 
     def send(self, request: bytes) -> None:
         self.trainer.connection.rpush(self.requests, request)

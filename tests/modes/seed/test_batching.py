@@ -7,15 +7,23 @@ import pytest
 from soulsgui.modes.seed.batching import BatchCandidate, awaited, expected, fitting
 
 DELAY_S = 0.1
-NEVER = BatchCandidate("never", 1, math.inf)
-SLOW = BatchCandidate("slow", 1, 0.5)
-FIRST = BatchCandidate("first", 2, 0.03)
-LAST = BatchCandidate("last", 2, 0.01)
+NEVER = BatchCandidate("never", 1, math.inf, math.inf)
+SLOW = BatchCandidate("slow", 1, 0.5, 0.02)
+FIRST = BatchCandidate("first", 2, 0.03, 0.02)
+LAST = BatchCandidate("last", 2, 0.01, 0.02)
 
 
 def test_who_asked_lately_is_expected_in_that_order() -> None:
     assert expected([LAST, NEVER, SLOW, FIRST], DELAY_S) == [FIRST, LAST]
     assert expected([LAST], 0.0) == []
+
+
+def test_none_is_expected_whose_pauses_are_long_as_to_the_wait() -> None:
+    halting = LAST._replace(name="halting", pause_s=0.06)
+    assert expected([halting, LAST], DELAY_S) == [LAST]
+    assert awaited([halting, FIRST], 4, DELAY_S) == "first", "it is looked for, and not waited for"
+    assert fitting([halting, FIRST], 2, DELAY_S) == ["first"]
+    assert expected([halting, LAST], 2 * DELAY_S) == [halting, LAST]
 
 
 @pytest.mark.parametrize(

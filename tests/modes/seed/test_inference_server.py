@@ -15,9 +15,10 @@ from soulsgui.errors import CheckpointError, ClientRegistrationError, SoulsGuiEr
 from soulsgui.modes.seed import served_run
 from soulsgui.modes.seed.served_run import server_of
 from soulsgui.sampling import player
-from soulsgui.sampling.inference_messages import MOST_IN_FLIGHT, ActionReply
+from soulsgui.sampling.inference_messages import MOST_IN_FLIGHT, ActionReply, checksum
+from soulsgui.wire.beats import own_instance
 from soulsgui.wire.connection import Address
-from soulsgui.wire.messages.heartbeat import GreedyPlay, Heartbeat, InferenceFigures
+from soulsgui.wire.messages.heartbeat import EXPIRY_S, GreedyPlay, Heartbeat, InferenceFigures
 from soulsgui.wire.messages.session import Episode, GreedyOrder
 from tests.faults.waiting import until
 from tests.modes.seed.serving import NAME, HandClient, HandTrainer, ServingThread, grant_for, let_play
@@ -111,6 +112,23 @@ def test_another_process_begins_unrolls_anew(
     assert [each.tolist() for each in begins] == [[True, True], [False, False]], "they are under way"
 
 
+def test_what_the_answer_of_one_process_led_to_is_no_outcome_of_anothers(
+    trainer: HandTrainer, redis_address: Address, client: HandClient
+) -> None:
+    trainer.publish(1)
+    request = client.request(0)
+    with ServingThread(redis_address):
+        client.send(request)
+        taken = client.answer()
+    client.send(request)  # as it repeated it before that answer came
+    with ServingThread(redis_address):
+        assert ActionReply.read(client.answer()).generation == 1
+        client.send(client.request(1, follows=checksum(taken)))
+        client.send(client.request(2, follows=checksum(client.answer())))
+        client.answer()
+    assert np.concatenate([one.segments.reward for one in trainer.received()]).tolist() == [2, 2]
+
+
 def test_what_a_silent_client_asked_is_thrown_away(
     trainer: HandTrainer, serving: ServingThread, client: HandClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -124,6 +142,36 @@ def test_what_a_silent_client_asked_is_thrown_away(
     assert not trainer.connection.exists(client.requests, client.replies)
     client.silent = False
     assert client.ask(1).number == 1, "it may come back"
+
+
+def test_nobody_beats_for_another_one(
+    trainer: HandTrainer, serving: ServingThread, client: HandClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    HandClient(trainer, "d").ask(0)
+    client.ask(0)
+    trainer.until(lambda: serving.server.figures.clients == 2, "both are seen")
+    monkeypatch.setattr(served_run, "LATE_S", 0.5)
+    trainer.hand_clients.clear()  # both are silent from now on
+    counter = itertools.count(1000)
+
+    def forgotten() -> bool:
+        told = {"num_envs": 2, "session": "1-1", "counter": next(counter)}
+        beat = Heartbeat(client="d", instance=own_instance(), **told)
+        trainer.connection.set(trainer.keys.beat("c"), beat.to_json(), ex=EXPIRY_S)
+        return not serving.server.figures.clients
+
+    trainer.until(forgotten, "neither lives by such beats")
+
+
+def test_a_client_that_is_taken_off_the_roster_is_forgotten(
+    trainer: HandTrainer, serving: ServingThread, client: HandClient
+) -> None:
+    client.ask(0)
+    trainer.until(lambda: serving.server.figures.clients, "the client is seen")
+    trainer.hand_clients.clear()
+    trainer.connection.hdel(trainer.keys.clients, "c")
+    trainer.connection.delete(*trainer.keys.of_client("c"))
+    trainer.until(lambda: not serving.server.figures.clients, "it makes room")
 
 
 def test_nobody_is_answered_before_there_are_weights_and_the_newest_ones_answer(
@@ -154,17 +202,76 @@ def test_weights_stay_for_a_period(trainer: HandTrainer, serving: ServingThread,
     assert client.ask(1).model_id == 1
 
 
-def test_how_much_a_client_explores_changes_with_the_weights(
+def test_how_much_a_client_explores_follows_its_grant(
+    trainer: HandTrainer, serving: ServingThread, client: HandClient
+) -> None:
+    exploring = grant_for("1-1").model_copy(update={"epsilon": 1.0})
+    trainer.connection.set(trainer.keys.grant("c"), exploring.to_json())
+    drawn = (client.ask(number).action.tolist() for number in itertools.count())
+    trainer.until(lambda: len(set(next(drawn))) > 1, "actions at random, where both see the same")
+
+
+def test_new_weights_are_no_reason_to_look_at_the_clients(
     trainer: HandTrainer, serving: ServingThread, client: HandClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     client.ask(0)
     monkeypatch.setattr(served_run, "_LOOK_EVERY_S", 3600.0)
-    exploring = grant_for("1-1").model_copy(update={"epsilon": 1.0})
-    trainer.connection.set(trainer.keys.grant("c"), exploring.to_json())
+    idle = HandClient(trainer, "idle")
+    trainer.connection.rpush(idle.replies, b"x")
     trainer.publish(2)
-    replies = (client.ask(number) for number in itertools.count(1))
-    drawn = [reply.action for reply in itertools.islice((one for one in replies if one.model_id == 2), 50)]
-    assert any(first != second for first, second in drawn), "at random, where both see the same"
+    numbers = itertools.count(1)
+    trainer.until(lambda: client.ask(next(numbers)).model_id == 2, "the newest weights")
+    client.ask(next(numbers))
+    assert trainer.connection.ttl(idle.replies) == -1, "it was not seen"
+
+
+def test_a_client_that_changes_its_environments_begins_no_session_between_two_looks(
+    trainer: HandTrainer, serving: ServingThread, client: HandClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flips = HandClient(trainer, "flips")
+    client.ask(0)
+    flips.ask(0)
+    monkeypatch.setattr(served_run, "_LOOK_EVERY_S", 3600.0)
+    sessions = len(trainer.sessions())
+    for number in range(1, 9):
+        flips.num_envs, flips.unroll = 2 - number % 2, f"u{number}"
+        flips.beat()
+        flips.send(flips.request(0))
+        trainer.publish(1 + number)
+        assert client.ask(number).number == number
+    assert len(trainer.sessions()) == sessions
+
+
+def test_all_that_are_gone_are_forgotten_at_once(
+    trainer: HandTrainer, serving: ServingThread, client: HandClient
+) -> None:
+    keys, connection = trainer.keys, trainer.connection
+    gone = [f"gone-{number}" for number in range(100)]
+    connection.hset(keys.clients, mapping=dict.fromkeys(gone, "{}"))
+
+    def deletes() -> int:
+        return int(connection.info("commandstats")["cmdstat_del"]["calls"])
+
+    client.ask(0)
+    before = deletes()
+    for _ in range(2):  # between two looks there is a whole turn
+        connection.rpush(keys.requests(gone[-1]), b"x")
+        trainer.until(lambda: not connection.exists(keys.requests(gone[-1])), "it looks at the clients")
+    assert deletes() - before < len(gone)
+
+
+@settings(central__inference_batchsize=1)
+def test_clients_that_come_together_are_admitted_by_one_session(
+    trainer: HandTrainer, redis_address: Address
+) -> None:
+    trainer.publish(1)
+    clients = [HandClient(trainer, name) for name in "abcde"]
+    for one in clients:
+        one.send(one.request(0))
+    with ServingThread(redis_address):
+        for one in clients:
+            one.answer()
+    assert [len(hello.served) for hello in trainer.hellos()] == [0, 5]
 
 
 @settings(central__inference_batchsize=64, central__inference_delay=2.0)
@@ -227,9 +334,7 @@ def test_who_asks_seldom_is_served_beside_one_that_asks_all_the_time(
 def test_two_requests_of_a_client_are_answered_one_after_the_other(
     trainer: HandTrainer, serving: ServingThread, client: HandClient
 ) -> None:
-    silent = HandClient(trainer, "silent")  # who never asked is looked at first, and others with it
-    trainer.connection.rpush(silent.replies, b"x")
-    trainer.until(lambda: trainer.connection.ttl(silent.replies) > 0, "the silent one is seen")
+    HandClient(trainer, "silent").ask(0)  # who asked longest ago is looked at first, and others with it
     client.ask(0)
     last = client.request(1)
     client.unroll = "another"

@@ -11,7 +11,7 @@ import pytest
 import soulsgui
 from soulsgui.environments.spaces import SpacesSpec
 from soulsgui.policies.specs import TorchPolicySpec
-from soulsgui.sampling.inference_messages import ActionReply, Request, RequestReader
+from soulsgui.sampling.inference_messages import ActionReply, Request, RequestReader, checksum
 from soulsgui.wire.connection import Address
 from tests.environments.toys import Camera
 from tests.faults.waiting import LIMIT_S, until
@@ -69,6 +69,7 @@ def test_a_client_without_torch_asks_for_actions(
             request = asked(number)
             assert (request.obs == number % LENGTH).all()
             assert request.outcome is not None
+            assert request.follows == checksum(reply.pack())
             assert request.outcome.result.terminated.tolist() == [number % LENGTH == 0] * 3
     finally:
         process.terminate()
