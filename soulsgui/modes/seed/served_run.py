@@ -32,12 +32,12 @@ from soulsgui.sampling.owner_link import Plan, Stepping
 from soulsgui.sampling.sampling_modes import epsilons, explore
 from soulsgui.sampling.segments import steps_that_fit
 from soulsgui.sampling.uploader import Uploader
-from soulsgui.wire.beats import LATE_S, BeatClock, clients_of
+from soulsgui.wire.beats import LATE_S, BeatClock, BeatReader, clients_of
 from soulsgui.wire.codec import CodecError, WeightsHeader
 from soulsgui.wire.connection import Link
 from soulsgui.wire.keys import Keys, inference_number
 from soulsgui.wire.messages.chunk import pack_chunk
-from soulsgui.wire.messages.heartbeat import EXPIRY_S, MAX_BYTES, MAX_ENVS, Heartbeat, InferenceFigures
+from soulsgui.wire.messages.heartbeat import EXPIRY_S, MAX_ENVS, Heartbeat, InferenceFigures
 from soulsgui.wire.messages.server_config import ServerConfig
 from soulsgui.wire.messages.session import Grant
 
@@ -93,7 +93,7 @@ class ServedRun:
         self._uploader = self._begin_session()
         self._header: WeightsHeader | None = None
         self._swapped_at = self._looked_at = float("-inf")
-        self._clock = BeatClock()
+        self._clock, self._beats = BeatClock(), BeatReader(self._keys)
         self._heard: ServerView | None = None
         self._plan = client_link.plan
         self._listed: set[str] = set()  # at the last look
@@ -162,22 +162,23 @@ class ServedRun:
         servers = int(self._settings["central.inference_servers"])
         everybody = [name for name in clients_of(connection, keys) if not inference_number(name)]
         mine = [name for name in everybody if server_of(name, servers) == self._number]
+        said = zip(mine, self._beats.read(connection, mine), strict=True)
+        read_beats = ((name, Heartbeat.read(data)) for name, data in said if data)
+        # One of another client says nothing of this client, nor of that one.
+        beats = {name: beat for name, beat in read_beats if beat is not None and beat.client == name}
         pipeline = connection.pipeline(transaction=False)
-        for name in mine:
-            pipeline.getrange(keys.beat(name), 0, MAX_BYTES)
+        for name in beats:
             pipeline.pttl(keys.beat(name))
             pipeline.get(keys.grant(name))
         read = iter(pipeline.execute())
-        self._live, let_in, gone = {}, dict[str, tuple[Grant, int]](), list(self._listed.difference(mine))
-        for name, told, left_ms, granted in zip(mine, read, read, read, strict=True):
-            beat, grant = Heartbeat.read(told), Grant.read(granted)
-            if beat is not None and beat.client != name:
-                beat = None  # it says nothing of this client, nor of that one
-            if beat is not None:
-                self._clock.observe(beat, EXPIRY_S - max(left_ms, 0) / 1000, now)
+        self._live, let_in = {}, dict[str, tuple[Grant, int]]()
+        gone = [*self._listed.difference(mine), *(name for name in mine if name not in beats)]
+        for (name, beat), left_ms, granted in zip(beats.items(), read, read, strict=True):
+            grant = Grant.read(granted)
+            self._clock.observe(beat, EXPIRY_S - max(left_ms, 0) / 1000, now)
             age_s = self._clock.age_s(name, now)
             silent = age_s is None or age_s > LATE_S
-            if beat is None or beat.leaving or silent or grant is None or grant.status != "accepted":
+            if beat.leaving or silent or grant is None or grant.status != "accepted":
                 gone.append(name)
             elif grant.session != beat.session or beat.num_envs > MAX_NUM_ENVS:
                 pipeline.delete(keys.requests(name))  # nobody takes them, and there may be more and more
