@@ -488,7 +488,8 @@ class Feed(QObject):
                 self.log_arrived.emit(lines)
             case JobChange(job=job):
                 for call in self._open:
-                    if (job.state, job.command) == ("running", call.command) and not call.over:
+                    told = isinstance(call, JobCall) or call.over  # which knows its own job by its id
+                    if (job.state, job.command) == ("running", call.command) and not told:
                         call.progressed.emit(job.progress)
                 self._take_job(job)
 

@@ -49,7 +49,7 @@ class RunningTab(QWidget):
         self._shell = shell
         self._run = ""
         self._algorithm = ""
-        self._last = ""  # what is taken back next, in words
+        self._last: LiveChange | None = None  # what is taken back next
         self._wanted: dict[str, Any] = {}
         self.form: SettingsForm | None = None
         self.model = RecordsModel(CHANGE_COLUMNS, lambda one: f"{one.time} {one.update}", parent=self)
@@ -75,8 +75,7 @@ class RunningTab(QWidget):
         self.keep.setToolTip("Writes them into config.yaml, too")
         self.apply = CommandButton(Words("&Apply now", "Applying …", "Applied"), "check", self._apply, self)
         self.apply.finished.connect(self._applied)
-        undo = partial(self._feed.call, "config.undo")
-        self.undo = CommandButton(Words("&Undo", "Undoing …", "Undone"), "reset", undo, self)
+        self.undo = CommandButton(Words("&Undo", "Undoing …", "Undone"), "reset", self._undo, self)
         self.undo.finished.connect(self._undone)
         self.table = Table("changesTable", "Changes of the run", self)
         self.table.setModel(self.model)
@@ -125,8 +124,7 @@ class RunningTab(QWidget):
             self.form.load(values.running, {})
             self.form.setEnabled(True)
         self.model.replace(values.changes)
-        last = undoable(values.changes)
-        self._last = change_words(last) if last is not None else ""
+        self._last = undoable(values.changes)
         self._allow()
 
     def _make_form(self, algorithm: str) -> None:
@@ -147,8 +145,9 @@ class RunningTab(QWidget):
         wrong = "Fix the mistakes first." if edits is not None and edits.problems else ""
         refusal = away or wrong or ("" if changed else "Nothing is changed yet.")
         self.apply.allow(not refusal, refusal or f"Let the run continue with {', '.join(changed)}")
-        refusal = away or ("" if self._last else "Nothing was changed, or all of it was taken back.")
-        self.undo.allow(not refusal, refusal or f"Take back: {self._last}")
+        nothing = "Nothing was changed, or all of it was taken back."
+        back = f"Take back: {change_words(self._last)}" if self._last else ""
+        self.undo.allow(bool(back) and not away, away or back or nothing)
 
     def _apply(self) -> Call | None:
         if self.form is None:
@@ -160,16 +159,25 @@ class RunningTab(QWidget):
         if self.form is not None:
             self.form.setEnabled(False)  # it takes the new values whole
         self._say(result, "The run continues with the new values")
+        self._keep()
+
+    def _keep(self) -> None:
+        """Have the next run begin with what this one has now, if that is wanted."""
         if self.keep.isChecked():
             saved = self._feed.call("config.save", {"changes": self._wanted})
             carry_out(self._shell, saved, lambda _: None)
         self.refresh()
 
+    def _undo(self) -> Call:
+        assert self._last is not None
+        self._wanted = dict(self._last.before)
+        return self._feed.call("config.undo")
+
     def _undone(self, result: dict[str, Any]) -> None:
         if self.form is not None:
             self.form.setEnabled(False)
         self._say(result, "The run continues with the old values")
-        self.refresh()
+        self._keep()
 
     def _say(self, result: dict[str, Any], words: str) -> None:
         change = Applied.model_validate(result).change

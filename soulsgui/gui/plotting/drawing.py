@@ -295,7 +295,9 @@ class Cursors:
         known = [(name, first, second) for name, first, second in found if first and second]
         if not known:
             return ""
-        _, first, second = known[0]
+        # Of several curves those that have a point closest to a line say where it is.
+        first = min((one for _, one, _ in known), key=lambda point: abs(point.x - left))
+        second = min((one for _, _, one in known), key=lambda point: abs(point.x - right))
         between = abs(second.x - first.x)
         unit = _UNITS.get(axis)
         apart = f"{text.count(round(between))} {unit}" if unit else text.duration(between)

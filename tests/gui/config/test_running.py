@@ -66,6 +66,7 @@ def test_what_takes_effect_at_once_is_applied_kept_for_the_next_run_and_taken_ba
     with qtbot.waitSignal(tab.undo.finished):
         tab.undo.click()
     assert "as soon as the trainer can" in shell.told[-1].text
+    assert fake.sent_of("config.save")[-1].params == {"changes": {"ppo.clip": 0.2}}, "nor has the next run"
 
 
 def test_without_a_run_there_is_nothing_to_change(tab: RunningTab, fake: FakeFeed) -> None:

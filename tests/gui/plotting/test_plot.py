@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QLabel
 from pytestqt.qtbot import QtBot
 
 from soulsgui.gui.colours import DARK, LIGHT
-from soulsgui.gui.plotting.drawing import DrawnCurve, short_number, with_goal
+from soulsgui.gui.plotting.drawing import Cursors, DrawnCurve, short_number, with_goal
 from soulsgui.gui.plotting.host import PlotHost
 from soulsgui.gui.plotting.plot import Plot
 from soulsgui.gui.plotting.rows import Axis, Mark
@@ -196,6 +196,15 @@ def test_the_crosshair_names_every_curve_and_a_mark_nearby(qtbot: QtBot, plot: P
     settle(qtbot, plot)
     plot.move_crosshair(252)
     assert plot.reading.startswith("step 250 · trained 25.0 · judged 1.00 at step 100 · ")
+
+
+def test_lines_stand_where_the_curve_that_is_nearest_has_a_value(plot: Plot) -> None:
+    cursors = Cursors(canvas(plot), lambda: None)
+    cursors.show((60.0, 90.0))
+    short, long = straight(range(1, 21)), straight()
+    curves = [DrawnCurve(canvas(plot), one, name, 0) for one, name in ((short, "a"), (long, "b"))]
+    words = cursors.words(curves, Axis.EPISODE)
+    assert words.startswith("A episode 60 → B episode 90: 30 episodes · a ")
 
 
 def test_values_of_evaluations_and_of_short_curves_are_marked(qtbot: QtBot, plot: Plot) -> None:

@@ -48,6 +48,7 @@ class Told:
 def test_it_is_done_when_its_job_is(fake: FakeFeed) -> None:
     told = Told(fake).begun()
     fake.change_job(job(progress="half"))
+    fake.change_job(job(id="j2", progress="another of the same command"))
     fake.change_job(job("done", result={"name": "a"}))
     assert told.said == ["begins", "half", {"name": "a"}]
 
