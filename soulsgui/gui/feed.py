@@ -53,7 +53,7 @@ class Call(QObject):
     """
 
     progressed = Signal(str)
-    done = Signal(dict)
+    done = Signal(object)  # a dict; as such Qt would convert it, and fail at what it has no type for
     failed = Signal(object)
     dropped = Signal()
     silent = Signal(object)
@@ -220,6 +220,10 @@ class JobCall(Call):
     def _fetch(self, job: Job, path: str) -> None:
         self._feed.job_changed.disconnect(self._follow)
         self._feed.jobs_listed.disconnect(self._look)
+        if not job.files:
+            what = f"{self.server} has made no file."
+            self.refuse(ApiError(code=ErrorCode.FAILED, message=what, remedy="Look at its log."))
+            return
         self._result = job.result
         fetching = self._feed.download(job.files[0].id, path)
         fetching.progressed.connect(self.progressed)

@@ -26,7 +26,7 @@ class Fetch(QObject):
         failed: It was refused, or no answer came; with the `ApiError`.
     """
 
-    came = Signal(dict)
+    came = Signal(object)
     failed = Signal(object)
 
     def __init__(

@@ -259,7 +259,7 @@ class ServersRow(QWidget):
         if self.chosen is None:
             return None
         cost = "This computer stops playing for it. To help it again you need another invitation."
-        return Question(f"Forget {self.chosen.server_name}?", cost, "Forget")
+        return Question(f"Forget {self.chosen.server_name}?", cost, "Forget").of(self.chosen.server_id)
 
     def _forget(self) -> Call:
         return self._feed.call("servers.forget", {"server_id": self._saved.chosen}, timeout_s=START_TIMEOUT_S)

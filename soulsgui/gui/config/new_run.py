@@ -77,7 +77,7 @@ class NewRunDialog(FormDialog):
 
     section = "New run"
 
-    started = Signal(dict)
+    started = Signal(object)
 
     def __init__(
         self,

@@ -1,7 +1,7 @@
 """Why something can't be done now, by the runner (`allowed`) or by the window; what is asked first. Pure."""
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from soulsgui.gui import text
 from soulsgui.gui.models.connection import Connection, why_not
@@ -13,11 +13,23 @@ from soulsgui.wire.messages.server_config import algorithm_name
 
 @dataclass(frozen=True)
 class Question:
-    """A question with one way on: what is about to be done, what it costs, the words of the button."""
+    """A question with one way on.
+
+    Attributes:
+        title: What is about to be done.
+        sentence: What it costs.
+        yes: The words of the button.
+        about: What it would be done to: a yes holds for nothing else.
+    """
 
     title: str
     sentence: str
     yes: str
+    about: object = None
+
+    def of(self, *about: object) -> "Question":
+        """Return the question about these."""
+        return replace(self, about=about)
 
 
 SCORE_TITLES = {

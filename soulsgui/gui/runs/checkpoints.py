@@ -381,13 +381,19 @@ class CheckpointsTab(QWidget):
     def _load_question(self) -> Question | None:
         if self._run is None or self.chosen is None:
             return None
-        return load_question(self.chosen, self._run, self._feed.status.run)
+        return self._of_this(load_question(self.chosen, self._run, self._feed.status.run))
 
     def _load(self) -> Call:
         return self._feed.job("checkpoint.load", self._place())
 
     def _resume_question(self) -> Question | None:
-        return resume_question(self._run, self._feed.status.run) if self._run is not None else None
+        if self._run is None:
+            return None
+        return self._of_this(resume_question(self._run, self._feed.status.run))
+
+    def _of_this(self, question: Question | None) -> Question | None:
+        """Return a question about the chosen checkpoint."""
+        return question and question.of(self._run and self._run.id, self.chosen and self.chosen.path)
 
     def _resume(self) -> Call:
         place = self._place()
@@ -476,7 +482,9 @@ class CheckpointsTab(QWidget):
         carry_out(self._shell, self._feed.call("checkpoint.restore", place), self.refresh)
 
     def _purge_question(self) -> Question | None:
-        return purge_question("this checkpoint", self.chosen.size_bytes) if self.chosen is not None else None
+        if self.chosen is None:
+            return None
+        return self._of_this(purge_question(described(self.chosen), self.chosen.size_bytes))
 
     def _purged(self, result: dict[str, Any]) -> None:
         self._shell.notify("success", f"{text.size(Freed.model_validate(result).freed_bytes)} became free")

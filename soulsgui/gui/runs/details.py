@@ -369,7 +369,9 @@ class RunDetails(QWidget):
         return str(kind(hello.data_dir, Folders.runs, self._run.id))
 
     def _resume_question(self) -> Question | None:
-        return resume_question(self._run, self._feed.status.run) if self._run is not None else None
+        active = self._feed.status.run
+        question = resume_question(self._run, active) if self._run is not None else None
+        return question and question.of(self._run and self._run.id, active.id)
 
     def _resume(self, without_goal: bool = False) -> Call:
         name = self._run.id if self._run is not None else ""

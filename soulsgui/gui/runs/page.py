@@ -337,7 +337,7 @@ class RunsPage(QWidget):
     def _purge_question(self) -> Question | None:
         runs = self.model.records
         what = text.plural(len(runs), "the run of the bin", "all {n} runs of the bin")
-        return purge_question(what, sum(run.size_bytes for run in runs))
+        return purge_question(what, sum(run.size_bytes for run in runs)).of(*(run.id for run in runs))
 
     def _purged(self, result: dict[str, Any]) -> None:
         self._shell.notify("success", f"{text.size(Freed.model_validate(result).freed_bytes)} became free")

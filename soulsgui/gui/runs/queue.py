@@ -149,7 +149,7 @@ class BinPanel(QWidget):
         return together([self._feed.call("runs.restore", {"run": row.id}) for row in self._rows])
 
     def _question(self) -> Question | None:
-        return purge_question(self._what(), self._bytes)
+        return purge_question(self._what(), self._bytes).of(*(row.id for row in self._rows))
 
     def _purge(self) -> Call:
         return together([self._feed.call("runs.purge", {"run": row.id}) for row in self._rows])

@@ -48,6 +48,8 @@ logger = logging.getLogger(__name__)
 HELLO_TIMEOUT_S = 1.0
 _PING_EVERY_S = 10.0
 _MAX_MESSAGE_BYTES = 64 * 2**20
+_NO_ANSWER = (ValueError, OverflowError, RecursionError)
+"""What reading something that is no answer of a runner may end with: numbers beyond all, deep nesting."""
 _CHUNK_BYTES = 2**20
 _CAUSE_LINES = 8
 _TAIL_BYTES = 16 * 2**10
@@ -183,7 +185,7 @@ class RunnerLink:
         except TimeoutError as error:
             message = f"The runner did not answer {name} within {timeout_s:g} s."
             raise ServerTimeoutError(message, "Look at its log on the page Logs.") from error
-        except (aiohttp.ClientError, OSError, ValueError) as error:
+        except (aiohttp.ClientError, OSError, *_NO_ANSWER) as error:
             raise _unreachable(self.control, error) from error
         if not isinstance(answer, dict):
             raise _unreachable(self.control, None)
@@ -215,7 +217,7 @@ class RunnerLink:
                         await asyncio.to_thread(file.write, chunk)
                         told(f"{size(file.tell())} of {size(response.content_length)} are here")
             await asyncio.to_thread(replace, aside, path)
-        except (aiohttp.ClientError, TimeoutError, ValueError) as error:
+        except (aiohttp.ClientError, TimeoutError, *_NO_ANSWER) as error:
             raise _unreachable(self.control, error) from error
         except OSError as error:
             what = f"{path} can't be written: {explained(error)[0]}"
@@ -242,7 +244,7 @@ class RunnerLink:
                     answer: dict[str, Any] = await response.json()
                     if response.status >= 400:
                         raise _refusal(response.status, answer)
-        except (aiohttp.ClientError, TimeoutError, ValueError) as error:
+        except (aiohttp.ClientError, TimeoutError, *_NO_ANSWER) as error:
             raise _unreachable(self.control, error) from error
         except OSError as error:
             what = f"{path} can't be read: {explained(error)[0]}"
@@ -283,7 +285,7 @@ class RunnerLink:
             logger.info("a message of the runner was not understood: %s: %.200s", error.errors()[0], text)
         try:
             return LogChange(cursor=int(json.loads(text)["cursor"]), lines=[])
-        except (ValueError, TypeError, KeyError) as error:
+        except (TypeError, KeyError, *_NO_ANSWER) as error:
             raise _no_runner(self.control) from error
 
     async def close(self) -> None:

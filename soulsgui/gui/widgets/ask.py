@@ -11,6 +11,7 @@ from soulsgui.gui.feed import MakeCall
 from soulsgui.gui.models.rules import Question
 from soulsgui.gui.text import plain
 from soulsgui.gui.widgets.command_button import CommandButton, Stage, Words
+from soulsgui.wire.control import ApiError, ErrorCode
 
 _CHARACTERS = 56
 
@@ -157,6 +158,7 @@ class AskingButton(CommandButton):
     ) -> None:
         super().__init__(words, icon, start, parent)
         self._question = question
+        self._about: object = None  # what was asked about
 
     def send(self) -> None:
         """Ask where there is something to ask, then send the command."""
@@ -166,7 +168,13 @@ class AskingButton(CommandButton):
         if question is None:
             super().send()
         else:
+            self._about = question.about
             ask(self, question, self._send_now)
 
     def _send_now(self) -> None:
-        super().send()
+        now = self._question()
+        if (now.about if now is not None else None) == self._about:
+            super().send()
+        else:  # what a list holds, and what is chosen in it, may change while a question is open
+            what = "What you were asked about has changed: nothing was done."
+            self.problem.emit(ApiError(code=ErrorCode.NOT_NOW, message=what, remedy="Choose it again."))

@@ -49,7 +49,7 @@ class CommandButton(FittingButton):
     """
 
     problem = Signal(object)
-    finished = Signal(dict)
+    finished = Signal(object)
 
     def __init__(self, words: Words, icon: str, start: MakeCall, parent: QWidget | None = None) -> None:
         super().__init__(parent=parent)

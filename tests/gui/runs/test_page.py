@@ -449,6 +449,18 @@ def test_the_bin_lists_what_was_thrown_away_and_asks_before_it_is_emptied(
     page.bin.click()
     qtbot.waitUntil(lambda: page.chosen == gone)
     assert page.thrown.isVisible()
+    page.thrown.purge.click()
+    assert question(page).text() == "Remove cart for good?"
+    other = gone.model_copy(update={"id": "r9"})
+    server.answers["runs.list"] = lambda params: listed(other) if params.get("trashed") else listed(ACTIVE)
+    page.refresh()
+    qtbot.waitUntil(lambda: page.chosen == other)
+    answer(page, "Remove")
+    assert server.sent_of("runs.purge") == []
+    assert shell.told.pop().text == "What you were asked about has changed: nothing was done."
+    server.answers["runs.list"] = lambda params: listed(gone) if params.get("trashed") else listed(ACTIVE)
+    page.refresh()
+    qtbot.waitUntil(lambda: page.chosen == gone)
     page.purge.click()
     assert "3.00 MB become free" in question(page).informativeText()
     answer(page, "Remove")

@@ -2,7 +2,7 @@ import math
 
 import numpy as np
 import pytest
-from PySide6.QtCore import QPointF, Qt
+from PySide6.QtCore import QPoint, QPointF, Qt
 from pytestqt.qtbot import QtBot
 
 from soulsgui.gui.colours import DARK
@@ -86,7 +86,12 @@ def test_a_trial_of_the_table_is_marked_and_a_line_that_is_clicked_is_chosen(
     assert plot.marked == 3
     part.table.viewportEntered.emit()
     assert plot.marked == 1
-    qtbot.waitUntil(plot.isVisible)
-    at = plot._view.mapViewToScene(QPointF(0.0, 0.02)).toPoint()
-    qtbot.mouseClick(plot._canvas.viewport(), Qt.MouseButton.LeftButton, pos=at)
+    places: list[QPoint] = []
+
+    def stands_still() -> bool:  # it is laid out some turns of the loop after it is visible
+        places.append(plot._view.mapViewToScene(QPointF(0.0, 0.02)).toPoint())
+        return plot.isVisible() and places[-5:] == [places[-1]] * 5
+
+    qtbot.waitUntil(stands_still)
+    qtbot.mouseClick(plot._canvas.viewport(), Qt.MouseButton.LeftButton, pos=places[-1])
     qtbot.waitUntil(lambda: plot.marked == 0)

@@ -98,10 +98,10 @@ def test_settings_are_found_by_words_by_being_ones_own_and_by_their_place(
     assert visible(form) == {"ppo.gamma", "ppo.epochs"}, "saved or typed"
     modified_only(form).click()
     qtbot.keyClicks(part_of(form, QLineEdit), "discount")
-    assert visible(form) == {"ppo.gamma", "dqn.gamma", "sac.gamma", "vtrace.gamma"}
+    assert visible(form) == {"ppo.gamma", "dqn.gamma", "sac.gamma", "vtrace.gamma", "normalize.rewards"}
     index = part_of(form, QListWidget)
     shown = [index.item(n).text() for n in range(index.count()) if not index.item(n).isHidden()]
-    assert shown == ["PPO", "DQN", "SAC", "V-trace"]
+    assert shown == ["Normalize", "PPO", "DQN", "SAC", "V-trace"]
 
 
 def test_problems_the_server_finds_stand_at_their_setting_until_it_is_changed(form: SettingsForm) -> None:

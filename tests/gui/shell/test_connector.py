@@ -426,7 +426,10 @@ async def test_a_program_that_greets_otherwise_is_no_runner(listen: Listen, answ
         await link.hello(5.0)
 
 
-@pytest.mark.parametrize("message", ["welcome", "[]", "{}", '{"cursor": "one"}', '{"cursor": null}', "7"])
+@pytest.mark.parametrize(
+    "message",
+    ["welcome", "[]", "{}", '{"cursor": "one"}', '{"cursor": null}', "7", '{"cursor": 1e999}', "[" * 300_000],
+)
 async def test_a_feed_without_cursors_is_no_runners(listen: Listen, message: str) -> None:
     link = await listen(telling(message))
     with pytest.raises(ServerUnreachableError, match="not a runner"):

@@ -81,6 +81,19 @@ def test_its_file_is_fetched_before_it_counts_as_done(fake: FakeFeed) -> None:
     assert told.said[-1] == {"name": "a"}
 
 
+def test_one_that_made_no_file_has_failed(fake: FakeFeed) -> None:
+    told = Told(fake, "/home/me/first.soulsrun").begun()
+    fake.change_job(job("done", result={"name": "a"}))
+    assert str(told.said[-1]).endswith("has made no file.")
+    assert told.call.over
+
+
+def test_a_number_that_qt_has_no_type_for_is_answered(fake: FakeFeed) -> None:
+    told = Told(fake).begun()
+    fake.change_job(job("done", result={"seed": 10**30}))
+    assert told.said[-1] == {"seed": 10**30}
+
+
 def test_a_file_is_brought_before_the_command_that_is_about_it(fake: FakeFeed) -> None:
     call = fake.job_with_file("runs.import", "/home/me/first.soulsrun")
     done: list[object] = []
