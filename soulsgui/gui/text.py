@@ -2,8 +2,10 @@
 
 import html
 import math
+import sys
 from datetime import datetime
 from itertools import pairwise
+from typing import TypeGuard
 
 from soulsgui.errors import printable
 
@@ -11,6 +13,7 @@ NOTHING = "—"
 _NO_MARKUP = str.maketrans("<>&", "‹›＆")
 _SIZES = ("B", "KB", "MB", "GB", "TB", "PB")
 _DAY_S = 86_400
+_LATEST = 32_500_000_000  # as `Moment` has it: near the end of the year 2999
 _UNITS = ((_DAY_S, "d"), (3600, "h"), (60, "min"), (1, "s"))
 
 
@@ -43,9 +46,14 @@ def plural(number: int, one: str, many: str) -> str:
     return (one if number == 1 else many).format(n=f"{number:,}")
 
 
+def _is_shown(number: float | None) -> TypeGuard[float]:
+    """Whether a number is one that can be shown: a server may tell any, also whole ones beyond all floats."""
+    return number is not None and abs(number) <= sys.float_info.max  # NaN is not
+
+
 def compact(number: float | None) -> str:
     """Return a large number in few characters: 1234567 becomes `1.23 M`."""
-    if number is None or not math.isfinite(number):
+    if not _is_shown(number):
         return NOTHING
     if abs(number) >= 1e12:
         return f"{number:.3g}"
@@ -58,7 +66,7 @@ def compact(number: float | None) -> str:
 
 def value(number: float | None) -> str:
     """Return a measured value with three or four digits: `475.3`, `31.4`, `0.0213`, `1.2e-05`, `1e+308`."""
-    if number is None or not math.isfinite(number):
+    if not _is_shown(number):
         return NOTHING
     size = abs(number)
     if size == 0:
@@ -81,7 +89,7 @@ def _three_digits(number: float) -> str:
 
 def rate(per_second: float | None, unit: str) -> str:
     """Return a rate such as `118 steps/s`."""
-    if not per_second or not math.isfinite(per_second):
+    if not per_second or not _is_shown(per_second):
         return NOTHING
     shown = compact(per_second) if per_second >= 99.95 else value(per_second)
     return f"{shown} {unit}/s"
@@ -89,7 +97,7 @@ def rate(per_second: float | None, unit: str) -> str:
 
 def size(number: int | float | None) -> str:
     """Return a number of bytes such as `61.2 GB` (powers of 1000)."""
-    if number is None or not math.isfinite(number) or number < 0:
+    if not _is_shown(number) or number < 0:
         return NOTHING
     scaled, unit = float(number), 0
     while scaled >= 999.5 and unit < len(_SIZES) - 1:
@@ -102,14 +110,14 @@ def size(number: int | float | None) -> str:
 
 def percent(number: float | None) -> str:
     """Return a percentage such as `38 %`, with a decimal below 10."""
-    if number is None or not math.isfinite(number):
+    if not _is_shown(number):
         return NOTHING
     return f"{number:.1f} %" if 0 < abs(number) < 9.95 else f"{number:.0f} %"
 
 
 def duration(seconds: float | None) -> str:
     """Return how long something takes, in the two largest units: `0.6 s`, `14 s`, `3 min 5 s`, `2 d 4 h`."""
-    if seconds is None or not math.isfinite(seconds) or seconds < 0:
+    if not _is_shown(seconds) or seconds < 0:
         return NOTHING
     if seconds < 9.95:
         return f"{seconds:.1f} s"
@@ -123,7 +131,7 @@ def duration(seconds: float | None) -> str:
 
 def about(seconds: float | None) -> str:
     """Return how long something takes in its largest unit alone: `2 min`, `3 h`, `5 d`."""
-    if seconds is None or not math.isfinite(seconds) or seconds < 0:
+    if not _is_shown(seconds) or seconds < 0:
         return NOTHING
     unit_s, unit = next((one for one in _UNITS if seconds >= one[0]), _UNITS[-1])
     return f"{int(seconds // unit_s)} {unit}"
@@ -131,21 +139,21 @@ def about(seconds: float | None) -> str:
 
 def ago(seconds: float | None) -> str:
     """Return how long ago something was: `just now`, `14 s ago`, `2 min ago`."""
-    if seconds is None or not math.isfinite(seconds):
+    if not _is_shown(seconds):
         return NOTHING
     return "just now" if seconds < 1 else f"{about(seconds)} ago"
 
 
 def heartbeat(seconds: float | None) -> str:
     """Return the age of a heartbeat, with tenths where they tell something: `0.6 s`, `14 s`, `3 min`."""
-    if seconds is None or not math.isfinite(seconds):
+    if not _is_shown(seconds):
         return NOTHING
     return duration(max(seconds, 0.0)) if seconds < 60 else about(seconds)
 
 
 def uptime(seconds: float | None) -> str:
     """Return a running time like a stopwatch: `00:41:07`, `2 d 00:41`."""
-    if seconds is None or not math.isfinite(seconds) or seconds < 0:
+    if not _is_shown(seconds) or seconds < 0:
         return NOTHING
     days, rest = divmod(int(seconds), _DAY_S)
     hours, minutes = rest // 3600, rest % 3600 // 60
@@ -156,6 +164,8 @@ def uptime(seconds: float | None) -> str:
 
 def clock(moment: float, now: float) -> str:
     """Return a moment as one reads it on a clock; with its date when it is not of today."""
+    if not 0 <= moment <= _LATEST:
+        return NOTHING
     then, today = datetime.fromtimestamp(moment), datetime.fromtimestamp(now)
     if then.date() == today.date():
         return f"{then:%H:%M:%S}"
@@ -164,6 +174,8 @@ def clock(moment: float, now: float) -> str:
 
 def until(moment: float, now: float) -> str:
     """Return when something ends, to the minute; with its date when that is not today."""
+    if not 0 <= moment <= _LATEST:
+        return NOTHING
     whole = 60.0 * math.ceil(moment / 60.0)
     then, today = datetime.fromtimestamp(whole), datetime.fromtimestamp(now)
     return f"{then:%H:%M}" if then.date() == today.date() else f"{then:%Y-%m-%d %H:%M}"

@@ -1,6 +1,7 @@
 """The trials of a sweep in parallel coordinates. Importing this module imports pyqtgraph."""
 
 import math
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -40,7 +41,8 @@ class ParallelAxis:
         """Return where a value stands, from 0 to 1; NaN where it stands nowhere."""
         if self.choices:
             return self._share(value_words(value))
-        if not isinstance(value, int | float) or (self.log and value <= 0):
+        value = _number(value)
+        if math.isnan(value) or (self.log and value <= 0):
             return math.nan
         low, high, at = (math.log(one) if self.log else one for one in (self.low, self.high, value))
         return (at - low) / (high - low) if high > low else 0.5
@@ -70,10 +72,15 @@ def axes_of(sweep: SweepStatus) -> list[ParallelAxis]:
     return [*(_axis(key, asked, sweep.trials) for key, asked in sweep.space.items()), score]
 
 
+def _number(told: Any) -> float:
+    """Return a bound, NaN for what is none: a server may tell anything."""
+    return float(told) if isinstance(told, int | float) and abs(told) <= sys.float_info.max else math.nan
+
+
 def _axis(key: str, asked: Any, trials: Iterable[SweepTrial]) -> ParallelAxis:
     if isinstance(asked, Mapping):
-        low, high, log = float(asked["low"]), float(asked["high"]), bool(asked.get("log"))
-        return ParallelAxis(key, low, high, log and low > 0)
+        low, high = (_number(asked.get(end)) for end in ("low", "high"))
+        return ParallelAxis(key, low, high, bool(asked.get("log")) and low > 0 and high > 0)
     choices = asked if isinstance(asked, list) else [one.values[key] for one in trials if key in one.values]
     return ParallelAxis(key, choices=tuple(dict.fromkeys(map(value_words, choices))))
 

@@ -1,4 +1,5 @@
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -55,6 +56,15 @@ def test_a_value_stands_where_its_scale_puts_it() -> None:
 def test_settings_of_which_only_the_values_are_known_are_choices() -> None:
     told = SWEEP.model_copy(update={"space": {"ppo.learning_rate": "1e-4..1e-2:log"}})
     assert axes_of(told)[0].choices == ("0.0001", "0.001", "0.01")
+
+
+@pytest.mark.parametrize(
+    "space", [{"low": 1, "high": -5, "log": True}, {"low": "x"}, {}, {"low": 10**400, "high": 1}]
+)
+def test_a_range_that_is_none_is_no_mistake_of_the_window(space: dict[str, Any]) -> None:
+    axis = axes_of(SWEEP.model_copy(update={"space": {"ppo.gamma": space}}))[0]
+    assert all(math.isfinite(place) for place, _ in axis.ticks)
+    assert math.isnan(axis.place(10**400))
 
 
 def test_a_line_for_each_trial_the_stronger_the_better(qtbot: QtBot, both_themes: Theme) -> None:
