@@ -126,6 +126,7 @@ class Runner(BaseRunner):
             adopted = await self.run_manager.adopt()
             await asyncio.to_thread(self.library.clear, self.run_manager.run)
             self.run_manager.holds_queue = holds_queue
+            await self.sweeps.adopt()
             await self.supervisor.stop_orphans()
             self._announce()
         except BaseException:
@@ -215,6 +216,7 @@ class Runner(BaseRunner):
         self._keep_doing(self._guard_memory, "memory", LOOK_EVERY_S)
         self._keep_doing(self._guard_disk, "disk", _DISK_EVERY_S)
         self._keep_doing(self._verify_checkpoints, "verifying checkpoints", 0.0)
+        self._cleanup.callback(self.sweeps.workers.kill_left)
         self._cleanup.push_async_callback(self.supervisor.close)
 
     async def _start_redis(self, server: RedisServer) -> None:
