@@ -9,6 +9,7 @@ import shutil
 from collections.abc import Collection
 
 from soulsgui.config.paths import Folders
+from soulsgui.errors import SoulsGuiError
 from soulsgui.process import child_env, own_command
 from soulsgui.runner.events import EVENTS_FILE
 from soulsgui.runner.journal import read_journal
@@ -17,11 +18,11 @@ from soulsgui.runner.run.library import Library
 from soulsgui.runner.run.manager import RunManager
 from soulsgui.runner.run.record import LIVE_STATES, interrupted
 from soulsgui.runner.run.services import RunContext
-from soulsgui.runner.services.processes import Adopted, Identities
+from soulsgui.runner.services.processes import Adopted, Identities, ProcessTree
 from soulsgui.runner.services.service import Health, ServiceSpec
 from soulsgui.system import atomic_write, replace
 from soulsgui.wire.api_client import CONTROL_FILE
-from soulsgui.wire.control import Event
+from soulsgui.wire.control import ControlFile, Event
 from soulsgui.wire.messages.base import Message
 
 ACTIVE_FILE = "active_sweep.json"
@@ -124,10 +125,13 @@ class Workers:
 
     def _spec(self, worker: int) -> ServiceSpec:
         name, theirs = _name(worker), self._folders(worker)
-        control, supervisor = theirs.server / CONTROL_FILE, self._context.supervisor
+        control, supervisor, tree = theirs.server / CONTROL_FILE, self._context.supervisor, ProcessTree()
 
         def look() -> Health:
-            ready = control.exists()
+            try:
+                ready = tree.includes(supervisor.pid_of(name), ControlFile.load(control).pid)
+            except SoulsGuiError:
+                ready = False
             return Health(ready, phase="saving" if supervisor.stopped(name) else "" if ready else "loading")
 
         places = ("--config-dir", str(theirs.config), "--data-dir", str(theirs.data))

@@ -884,10 +884,10 @@ COMMANDS: dict[str, Command] = {
             SweepStartParams,
             "search for the settings with which a run does best",
             results.SweepStatus,
-            "Each trial is a run of the queue; those at the same time are trained by workers, which are "
-            "servers of their own without a way in, and join the runs when they are over. Needs Optuna, "
-            "which keeps the sweep in `sweeps.sqlite3` of the data folder. One sweep at a time; it continues "
-            "when the server is restarted.",
+            "Each trial is a run of the queue; further ones at the same time are trained by workers, and "
+            "their runs join the library when they are over. Needs Optuna, which keeps the sweep in "
+            "`sweeps.sqlite3` of the data folder. One sweep at a time; it continues when the server is "
+            "restarted.",
         ),
         Command(
             "sweep.status",
