@@ -152,6 +152,13 @@ class Runner(BaseRunner):
             session.hurry()
         super().hurry()
 
+    def _end_by_force(self) -> None:
+        try:
+            self.supervisor.kill_all()  # first the workers, so that they start nothing again
+            self.sweeps.workers.kill_left()
+        finally:
+            super()._end_by_force()
+
     def _invitations(self) -> Invitations:
         found = Invitations(self.folders.invited)
         if found.damage:
