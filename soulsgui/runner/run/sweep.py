@@ -128,12 +128,6 @@ class Sweeps:
                     manager.queue.remove(str(entry.number))
             return await asyncio.to_thread(study.status)
 
-    async def adopt(self) -> None:
-        """Take over the workers that an earlier runner left; without a sweep they are ended."""
-        await self.workers.adopt()
-        if not self.goes_on:
-            await self.workers.clear()
-
     async def turn(self) -> None:
         """Look after the trial that goes on, or begin the next one."""
         if time.monotonic() < self._room_again_at:
@@ -175,7 +169,8 @@ class Sweeps:
             await self._end(study, "finished")
             return
         if theirs:
-            await self.workers.take_runs(going)
+            with suppress(OSError):  # told at the end
+                await self.workers.take_runs(going)
         for worker, trial in theirs.items():
             if trial is not None:
                 await self.workers.start(study.name, worker)
@@ -284,9 +279,9 @@ class Sweeps:
 
     async def _end(self, study: "Study", state: SweepState) -> None:
         await asyncio.to_thread(study.end, state)
+        self._study = self._trial = None
         await self.workers.clear()
         self._active_file.unlink(missing_ok=True)
-        self._study = self._trial = None
         self._room_again_at = 0.0
         failed = state == "failed"
         cause = f"{_GIVEN_UP_AFTER} trials in a row failed." if failed else ""

@@ -82,11 +82,11 @@ class Workers:
                 record = interrupted(record) if record.state in LIVE_STATES else record
                 number = {"number": await asyncio.to_thread(library.next_number)}
                 theirs.write_record(run, record.model_copy(update=number))
+                library.root.mkdir(exist_ok=True)
+                replace(run.root, library.root / run.run_id)
                 for event in read_journal(folders.server / EVENTS_FILE, Event):
                     if event.run_id == run.run_id:
                         events.take(event)
-                library.root.mkdir(exist_ok=True)
-                replace(run.root, library.root / run.run_id)
                 await self._manager.library_changed()
 
     async def clear(self) -> None:
@@ -95,17 +95,19 @@ class Workers:
         await self._context.supervisor.remove(*map(_name, self._ours))
         self._ours.clear()
         self.kill_left()
+        taken = True
         try:
             await self.take_runs()
         except OSError as error:  # they stay where they are until the next time
             events.add("error", "Runs of the sweep can't be put into the library", str(error))
-            return
+            taken = False
         for worker in self._known():
             theirs = self._folders(worker)
             for event in read_journal(theirs.server / EVENTS_FILE, Event):
                 if event.level == "error" and not event.run_id:  # such as of a run that could not begin
                     events.take(event)
-            await asyncio.to_thread(shutil.rmtree, theirs.data, ignore_errors=True)
+            over = theirs.data if taken else theirs.server
+            await asyncio.to_thread(shutil.rmtree, over, ignore_errors=True)
 
     def kill_left(self) -> None:
         """End what workers have started, and had no time to end."""
