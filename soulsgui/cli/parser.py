@@ -158,6 +158,9 @@ _ARGUMENTS = {
     ),
     "--space-file": option("FILE", "YAML file with a map of such settings; default: none", type=Path),
     "--trials": option("N", "number of trials; default: 20", type=int, default=20),
+    "--parallel": option(
+        "N", "number of trials that are trained at the same time; default: 1", type=int, default=1
+    ),
     "--sampler": {
         "choices": ["tpe", "random", "grid"],
         "default": "tpe",
@@ -341,7 +344,7 @@ _DECLARED = (
         "sweep start",
         "sweep:start",
         "search for the settings with which a run does best (needs Optuna)",
-        "--space --space-file --trials --sampler --pruner --score --name --preset --json",
+        "--space --space-file --trials --parallel --sampler --pruner --score --name --preset --json",
         "sweep start --space ppo.learning_rate=1e-4..1e-2:log --set stop.env_steps=50000",
         "sweep start --space 'ppo.epochs=[5, 10, 20]' --sampler grid --trials 3 --set stop.env_steps=50000",
     ),
@@ -352,7 +355,7 @@ _DECLARED = (
         "sweep --json",
     ),
     _declare("sweep best", "sweep:best", "show the settings of the best trial", "sweep --json"),
-    _declare("sweep stop", "sweep:stop", "stop the active sweep, and the run of its trial", "--json"),
+    _declare("sweep stop", "sweep:stop", "stop the active sweep, and the runs of its trials", "--json"),
     _declare(
         "config show",
         "local:show",

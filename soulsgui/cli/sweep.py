@@ -22,7 +22,7 @@ def start(arguments: Arguments) -> int:
         if not there:
             raise UsageError(f"--space {one}: expected a key and its range, such as ppo.clip=0.1..0.3")
         space[key] = asked
-    names = ("trials", "sampler", "pruner", "score", "name", "preset")
+    names = ("trials", "parallel", "sampler", "pruner", "score", "name", "preset")
     params = {name: getattr(arguments, name) for name in names}
     params |= {"space": space, "overrides": assigned(arguments.assignments)}
     told = SweepStatus.model_validate(runner_of(arguments).command("sweep.start", params))
@@ -81,7 +81,7 @@ def _text(told: SweepStatus) -> str:
     done = sum(one.state not in ("running", "waiting") for one in told.trials)
     lines = [
         f"Sweep {told.id}  {told.env_id}  {told.algorithm}  {told.state}: {done} of {told.wanted} trials "
-        f"({told.sampler}, {told.pruner})",
+        f"({told.sampler}, {told.pruner}{f', {told.parallel} at a time' if told.parallel > 1 else ''})",
         table(rows, ("TRIAL", "STATE", told.score.upper(), "SETTINGS", "RUN")),
     ]
     if told.best is not None:

@@ -88,6 +88,7 @@ class Folders:
     servers = Inside("servers", of="config")  # invitations of other servers taken up here, a file each
     agreed = Inside("runs.agreed.json", of="config")  # what runs may execute on this computer
     runs = Inside("runs", of="data")  # one folder per run
+    workers = Inside("workers", of="data")  # of a sweep: a data folder for each, by its number
     trash = Inside("trash", of="data")  # runs that were thrown away, until they are purged
     server = Inside("server", of="data")  # state of the runner of a server
     server_address = Inside("redis.json", of="server")  # address and password of the one that runs now

@@ -178,8 +178,8 @@ def service_title(name: str, kind: str) -> str:
     """Return a service's name on screen: `Redis`, `Trainer`, `Client 1`."""
     if kind == "client":
         return f"Client {name.rpartition('-')[2]}"
-    if kind == "inference":
-        return f"Inference {name.rpartition('-')[2]}"
+    if kind in ("inference", "worker"):
+        return f"{kind.capitalize()} {name.rpartition('-')[2]}"
     return _TITLES.get(kind, name)
 
 

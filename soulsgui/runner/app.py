@@ -126,7 +126,10 @@ class Runner(BaseRunner):
             adopted = await self.run_manager.adopt()
             await asyncio.to_thread(self.library.clear, self.run_manager.run)
             self.run_manager.holds_queue = holds_queue
+            await self.sweeps.workers.adopt()
             await self.supervisor.stop_orphans()
+            if not self.sweeps.goes_on:
+                await self.sweeps.workers.clear()
             self._announce()
         except BaseException:
             await self._cleanup.aclose()
@@ -150,6 +153,13 @@ class Runner(BaseRunner):
         if (session := self.run_manager.session) is not None:
             session.hurry()
         super().hurry()
+
+    def _end_by_force(self) -> None:
+        try:
+            self.supervisor.kill_all()  # first the workers, so that they start nothing again
+            self.sweeps.workers.kill_left()
+        finally:
+            super()._end_by_force()
 
     def _invitations(self) -> Invitations:
         found = Invitations(self.folders.invited)
@@ -215,6 +225,7 @@ class Runner(BaseRunner):
         self._keep_doing(self._guard_memory, "memory", LOOK_EVERY_S)
         self._keep_doing(self._guard_disk, "disk", _DISK_EVERY_S)
         self._keep_doing(self._verify_checkpoints, "verifying checkpoints", 0.0)
+        self._cleanup.callback(self.sweeps.workers.kill_left)
         self._cleanup.push_async_callback(self.supervisor.close)
 
     async def _start_redis(self, server: RedisServer) -> None:

@@ -50,7 +50,7 @@ class EventLog:
     ) -> Event:
         """Note that something happened."""
         event = Event(
-            number=self.last_number + 1,
+            number=0,
             time=self._wall_clock(),
             level=level,
             what=printable(what),
@@ -60,9 +60,14 @@ class EventLog:
             run_id=run_id,
             topic=topic,
         )
-        self._journal.write(event)
-        self._on_event(event)
-        return event
+        return self.take(event)
+
+    def take(self, event: Event) -> Event:
+        """Note an event under the next number, which another runner may have noted under one of its own."""
+        noted = event.model_copy(update={"number": self.last_number + 1})
+        self._journal.write(noted)
+        self._on_event(noted)
+        return noted
 
     def since(self, number: int) -> list[Event]:
         """Return the remembered events with greater numbers, oldest first."""

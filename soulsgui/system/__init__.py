@@ -64,4 +64,5 @@ from soulsgui.system.processes import (
     starting_deaf,
     stop_signals,
     terminate_group,
+    usable_cores,
 )

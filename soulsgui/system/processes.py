@@ -294,6 +294,11 @@ def can_pin(platform: str = sys.platform) -> bool:
     return platform != "darwin"
 
 
+def usable_cores(platform: str = sys.platform) -> int:
+    """Return how many cores this process may use."""
+    return len(psutil.Process().cpu_affinity() or ()) if can_pin(platform) else os.cpu_count() or 1
+
+
 def hold_back(
     pid: int,
     cores: int | None = None,

@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 from soulsgui.cli import main
-from soulsgui.runner.run import manager, services, start
+from soulsgui.runner.run import manager, services, start, workers
 from soulsgui.wire.keys import TRAINER
 
 READY_LIMIT = "FAKE_READY_LIMIT"
@@ -20,6 +20,7 @@ def fake_command(role: str) -> list[str]:
 
 if __name__ == "__main__":
     services.own_command = start.own_command = fake_command
+    workers.own_command = lambda role: [sys.executable, __file__, role]  # such a server, too
     services._LIMITS[TRAINER]["grace_s"] = 600.0  # who need not wait for it does not
     limit_s = float(os.environ.get(READY_LIMIT, services.READY_LIMIT_S))
     services.READY_LIMIT_S = manager.OPEN_LIMIT_S = limit_s

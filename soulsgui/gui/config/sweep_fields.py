@@ -21,7 +21,6 @@ from soulsgui.wire.control import SweepStartParams
 
 STEPS = "stop.env_steps"
 _MOST_SEARCHED = 50
-_MOST_TRIALS = 1000
 _SETTING_CHARACTERS, _SCALE_CHARACTERS, _NUMBER_CHARACTERS = 22, 6, 13
 
 
@@ -192,12 +191,9 @@ class SweepFields(QObject):
         self.steps.setPlaceholderText("such as 50000")
         self.steps.textChanged.connect(self._steps_changed)
         self._wrong_steps = wrapped("", parent, "bad", selectable=True)
-        self.trials = QSpinBox(parent)
-        give_room(self.trials)
-        self.trials.setRange(1, _MOST_TRIALS)
-        self.trials.setValue(SweepStartParams.model_fields["trials"].default)
+        self.trials, self.parallel = self._number("trials", 1000), self._number("parallel", 64)
         self.sampler, self.pruner, self.score = map(self._box, ("sampler", "pruner", "score"))
-        for box in (self.trials, self.sampler, self.pruner, self.score):
+        for box in (self.trials, self.parallel, self.sampler, self.pruner, self.score):
             leave_wheel_to_page(box)
         self.searched: list[SearchedSetting] = []
         self._lines = QWidget(parent)
@@ -207,17 +203,28 @@ class SweepFields(QObject):
         self.add.clicked.connect(self.add_setting)
         about = muted(Label("Searched, each trial with other values:", parent))
         adding = row(self.add, None)
-        drawn = (self.steps, self.trials, self.sampler, self.pruner, self.score)
+        drawn = (self.steps, self.trials, self.parallel, self.sampler, self.pruner, self.score)
         self._parts: tuple[Item, ...] = (*drawn, about, self._lines, adding)
         form.addRow("Steps o&f each trial", self.steps)
         form.addRow("", self._wrong_steps)
         form.addRow("&Trials", self.trials)
+        form.addRow("Trials at a t&ime", self.parallel)
         form.addRow("Sa&mpler", self.sampler)
         form.addRow("P&runer", self.pruner)
         form.addRow("&Judged by the", self.score)
         form.addRow(about)
         form.addRow(self._lines)
         form.addRow(adding)
+
+    def _number(self, name: str, most: int) -> QSpinBox:
+        """Return a box of a number that the command takes."""
+        box, field = QSpinBox(self._parent), SweepStartParams.model_fields[name]
+        give_room(box)
+        box.setRange(1, most)
+        box.setValue(field.default)
+        told = field.description or ""
+        set_tip(box, told[:1].upper() + told[1:])
+        return box
 
     def _box(self, name: str) -> QComboBox:
         """Return a box of what a parameter of the command may be."""
@@ -298,6 +305,7 @@ class SweepFields(QObject):
         return {
             "space": {line.key: line.asked for line in self.searched},
             "trials": self.trials.value(),
+            "parallel": self.parallel.value(),
             **{name: box.currentData() for name, box in boxes.items()},
         }
 

@@ -40,7 +40,7 @@ SCORE_TITLES = {
 """What runs are judged by, as people call it."""
 
 STOP_SWEEP = Question(
-    "Stop the sweep?", "The run of its present trial is ended, and counts as given up.", "Stop"
+    "Stop the sweep?", "The runs of its present trials are ended, and count as given up.", "Stop"
 )
 
 _AT_GOAL = ("mean_return", "env_steps")

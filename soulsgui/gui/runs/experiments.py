@@ -306,7 +306,7 @@ class SweepPart(QWidget):
         self.use.explain(none or "Open New run with what it found")
         goes_on = self.sweep is not None and self.sweep.state == "running"
         self.stop.setVisible(goes_on)
-        self.stop.allow(not away, away or "End it, and the run of its trial")
+        self.stop.allow(not away, away or "End it, and the runs of its trials")
 
     def _use(self) -> None:
         if self.sweep is not None and self.sweep.best is not None:

@@ -22,6 +22,7 @@ from optuna.distributions import (
     IntDistribution,
 )
 from optuna.samplers import BaseSampler
+from optuna.storages import RDBStorage
 from optuna.trial import FrozenTrial, TrialState
 from sqlalchemy import URL
 
@@ -37,6 +38,7 @@ PARTS = 20
 """Into so many parts the steps of a trial are cut: after each it tells its mean return, and may be pruned."""
 
 _LEAST_FOR_IMPORTANCE = 4
+_LOCKED_LIMIT_S = 60.0  # so long another process may write into the file
 _STARTUP = 5  # Trials that are not pruned by the median of others, and parts of each that never are
 _STATES: dict[TrialState, Any] = {
     TrialState.RUNNING: "running",
@@ -48,7 +50,9 @@ _STATES: dict[TrialState, Any] = {
 
 
 def _sampler(name: str, seed: int) -> BaseSampler:
-    return optuna.samplers.TPESampler(seed=seed) if name == "tpe" else optuna.samplers.RandomSampler(seed)
+    if name == "tpe":  # what others try at the moment counts as bad, so that no two try the same
+        return optuna.samplers.TPESampler(seed=seed, constant_liar=True)
+    return optuna.samplers.RandomSampler(seed)
 
 
 def _grid(space: Mapping[str, Dimension], most: int) -> list[dict[str, str]]:
@@ -78,8 +82,8 @@ def _distribution(one: Dimension) -> BaseDistribution:
     return FloatDistribution(one.low, one.high, one.log, one.step)
 
 
-def _storage(path: Path) -> str:
-    """Return the address of the file of all sweeps; a damaged one is set aside."""
+def _storage(path: Path) -> RDBStorage:
+    """Return the file of all sweeps, which workers use, too; a damaged one is set aside."""
     if path.exists():
         if not (path.is_file() and os.access(path, os.R_OK | os.W_OK)):
             kept = set_aside(path).name
@@ -97,7 +101,8 @@ def _storage(path: Path) -> str:
                 f"{path} is damaged: {found}; it is kept as {kept}.", "Start the sweep again."
             )
     url = URL.create("sqlite", database=str(path))  # its path may hold what means something in one
-    return url.render_as_string(hide_password=False)
+    patient = {"connect_args": {"timeout": _LOCKED_LIMIT_S}}
+    return RDBStorage(url.render_as_string(hide_password=False), engine_kwargs=patient)
 
 
 def names(path: Path) -> list[str]:
@@ -158,21 +163,34 @@ class Study:
             self._study.tell(trial.number, state=TrialState.PRUNED)
         self._study.set_user_attr("state", state)
 
-    def next_trial(self) -> "Trial | None":
-        """Return the trial that goes on, or a new one; None when there are as many as were wanted."""
-        going = self._study.get_trials(states=(TrialState.RUNNING,))
-        if going:
-            return Trial(self._study, optuna.Trial(self._study, going[0]._trial_id), self.space)
+    def trial_of(self, worker: int) -> "Trial | None":
+        """Return the trial that a worker makes, counted from 1, None while there is none for it."""
+        for going in self._study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):
+            if going.user_attrs.get("worker", 1) == worker:
+                return Trial(self._study, optuna.Trial(self._study, going._trial_id), self.space)
+        return None
+
+    def next_trial(self, worker: int = 1) -> "Trial | None":
+        """Return the trial of a worker, or a new one for it; None when there are as many as were wanted.
+
+        One process alone may draw trials: the server whose sweep it is.
+        """
+        if (going := self.trial_of(worker)) is not None:
+            return going
         waiting = self._study.get_trials(deepcopy=False, states=(TrialState.WAITING,))
         if not waiting and (self.asked.sampler == "grid" or len(self._study.trials) >= self.asked.trials):
             return None
         drawn = self._study.ask({key: _distribution(one) for key, one in self.space.items()})
+        if worker > 1:
+            drawn.set_user_attr("worker", worker)
         return Trial(self._study, drawn, self.space)
 
     def failed_in_a_row(self) -> int:
         """Return how many of the last trials came to nothing."""
         count = 0
-        for trial in reversed(self._study.trials):
+        for trial in reversed(self._study.get_trials(deepcopy=False)):
+            if not trial.state.is_finished():
+                continue
             if trial.state is not TrialState.FAIL:
                 break
             count += 1
@@ -192,6 +210,7 @@ class Study:
             pruner=self.asked.pruner,
             score=self.asked.score,
             wanted=len(trials) if self.asked.sampler == "grid" else self.asked.trials,
+            parallel=self.asked.parallel,
             space={key: one.told for key, one in self.space.items()},
             trials=[self._told(one) for one in trials],
             best=self._told(best) if best is not None else None,

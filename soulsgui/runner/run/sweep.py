@@ -1,4 +1,4 @@
-"""Sweeps: trials drawn by Optuna, each a run that waits in the queue; one sweep at a time."""
+"""Sweeps: trials drawn by Optuna, each a run that waits in the queue, ours or a worker's; one at a time."""
 
 import asyncio
 import errno
@@ -31,33 +31,34 @@ from soulsgui.runner.run.record import RunRecord
 from soulsgui.runner.run.search_space import search_space
 from soulsgui.runner.run.services import RunContext
 from soulsgui.runner.run.start import beginning, refuse_without_torch
-from soulsgui.system import atomic_write, no_room, read_small
+from soulsgui.runner.run.workers import ACTIVE_FILE, ActiveSweep, Workers
+from soulsgui.system import atomic_write, no_room, read_small, usable_cores
 from soulsgui.telemetry.store.schema import set_aside
 from soulsgui.wire.control import ErrorCode, RunStartParams, SweepStartParams, SweepState, SweepStatus
 from soulsgui.wire.keys import TRAINER
-from soulsgui.wire.messages.base import Message
 
 if TYPE_CHECKING:
     from soulsgui.runner.run.study import Study, Trial
 
 logger = logging.getLogger(__name__)
 
-_ACTIVE_FILE = "active_sweep.json"
+_FILE = "sweeps.sqlite3"
 _ROOM_AGAIN_S = 5.0
 _GIVEN_UP_AFTER = 3  # trials in a row that came to nothing, turns in a row that failed
 
 
-class _ActiveSweep(Message):
-    sweep: str
-
-
 class Sweeps:
-    """The sweeps of a data folder. What goes on is written down: the next runner goes on with it."""
+    """The sweeps of a data folder. What goes on is written down: the next runner goes on with it.
+
+    In a worker it makes the trials that are drawn for it, of the sweep of another data folder.
+    """
 
     def __init__(self, context: RunContext, manager: RunManager, base: Layer) -> None:
         self._context, self._manager, self._base = context, manager, base
-        self._path = context.folders.data / "sweeps.sqlite3"
-        self._active_file = context.folders.server / _ACTIVE_FILE
+        self._path = context.folders.data / _FILE
+        self._active_file = context.folders.server / ACTIVE_FILE
+        self.workers = Workers(context, manager)
+        self._worker = 1  # Which of them this server is, the first where it has the others
         self._study: Study | None = None  # The sweep that goes on
         self._trial: Trial | None = None  # Its trial that goes on
         self._failed_turns = 0
@@ -79,13 +80,15 @@ class Sweeps:
             asked = RunStartParams(preset=params.preset, overrides=params.overrides)
             settings = beginning(self._context.folders, self._context.library, asked, self._base).settings
             _refuse_endless(settings, params)
+            _refuse_too_many(settings, params)
             space = await asyncio.to_thread(search_space, params.space, settings)
             AgreedRuns(self._context.folders).agree(settings)
+            await self.workers.clear()  # of what one could not give back when it was ended
             name = run_stem(params.name or "sweep", time.time())
             study = await asyncio.to_thread(
                 studies.Study.create, self._path, name, params, public_tree(settings), space
             )
-            atomic_write(self._active_file, _ActiveSweep(sweep=name).to_json().encode())
+            atomic_write(self._active_file, ActiveSweep(sweep=name).to_json().encode())
             self._study = study
             self._tell("info", f"Sweep {name} was started: {params.trials} trials")
             return await asyncio.to_thread(study.status)
@@ -99,7 +102,7 @@ class Sweeps:
         return status
 
     async def stop(self) -> SweepStatus:
-        """End the sweep that goes on, and the run of its trial."""
+        """End the sweep that goes on, and the runs of its trials."""
         async with self._working, self._disk_told():
             if self._study is None and not self.goes_on:
                 raise Refused(ErrorCode.NOT_NOW, "No sweep is running.", "Start one: soulsgui sweep start")
@@ -111,7 +114,7 @@ class Sweeps:
             except Exception as error:
                 if _of_full_disk(error):
                     raise  # it can be stopped again
-                self._abandon(error)
+                await self._abandon(error)
                 study = None
             if study is None:
                 what = "The sweep was stopped: it could not be continued."
@@ -135,39 +138,61 @@ class Sweeps:
                 study = await self._loaded()
                 if study is None or self._manager.holds_queue or self._manager.closing:
                     return
-                if self._trial is None:
-                    self._trial = await asyncio.to_thread(study.next_trial)
-                if self._trial is None:
-                    await self._end(study, "finished")
-                else:
+                if self._worker == 1:
+                    await self._draw(study)
+                elif self._trial is None:
+                    self._trial = await asyncio.to_thread(study.trial_of, self._worker)
+                if self._trial is not None:
                     await self._look_after(study, self._trial)
                 self._failed_turns = 0
             except Exception as error:
                 self._study = self._trial = None  # its file is looked at anew
                 self._failed_turns += not _of_full_disk(error)
-                if self._failed_turns < _GIVEN_UP_AFTER:
-                    raise
+                if self._failed_turns < _GIVEN_UP_AFTER or self._worker > 1:
+                    raise  # a worker tries again until it is ended
                 logger.exception("the sweep is stopped")
                 if study is not None:
                     with suppress(Exception):
                         await asyncio.to_thread(study.end, "failed")
-                self._abandon(error)
+                await self._abandon(error)
+
+    async def _draw(self, study: "Study") -> None:
+        """Draw a trial for this server and for each worker that has none; end when all are made."""
+        if await asyncio.to_thread(study.failed_in_a_row) >= _GIVEN_UP_AFTER:
+            await self._end(study, "failed")
+            return
+        self._trial = self._trial or await asyncio.to_thread(study.next_trial)
+        others = range(2, study.asked.parallel + 1)
+        theirs = {worker: await asyncio.to_thread(study.next_trial, worker) for worker in others}
+        going = {trial.name for trial in (self._trial, *theirs.values()) if trial is not None}
+        if not going:
+            await self._end(study, "finished")
+            return
+        if theirs:
+            with suppress(OSError):  # told at the end
+                await self.workers.take_runs(going)
+        for worker, trial in theirs.items():
+            if trial is not None:
+                await self.workers.start(study.name, worker)
 
     async def _loaded(self) -> "Study | None":
         """Return the sweep that goes on, also one that an earlier runner began."""
         if self._study is None and self.goes_on:
-            found = _ActiveSweep.read(read_small(self._active_file))
+            found = ActiveSweep.read(read_small(self._active_file))
+            if found is not None and found.home:
+                self._path, self._worker = Path(found.home) / _FILE, found.worker
             try:
                 loading = asyncio.to_thread(_studies().Study, self._path, found.sweep if found else "")
                 self._study = study = await loading
                 if study.state != "running":  # it was ended, and its runner before that was noted here
                     await self._end(study, study.state)
             except (SoulsGuiError, KeyError, ValidationError) as error:
-                self._abandon(error)
+                await self._abandon(error)
         return self._study
 
-    def _abandon(self, error: Exception) -> None:
+    async def _abandon(self, error: Exception) -> None:
         """Go on with the sweep no more, whatever stands where it is noted."""
+        await self.workers.clear()
         if self._active_file.is_file():
             self._active_file.unlink()
         elif self._active_file.exists():
@@ -199,7 +224,7 @@ class Sweeps:
         if record is not None:
             await self._ended(study, trial, record)
         elif trial.queued:
-            await self._over(study, trial, None)  # it could not begin, or was taken out of the queue
+            await self._over(trial, None)  # it could not begin, or was taken out of the queue
         else:
             await self._put_in(study, trial)
 
@@ -213,7 +238,7 @@ class Sweeps:
             settings = combine([base, Layer(study.name, trial.values)])
         except ConfigError as error:
             logger.warning("%s of %s can't be run: %s", trial.name, study.name, error)
-            await self._over(study, trial, None, pruned=True)
+            await self._over(trial, None, pruned=True)
             return
         queue = self._manager.queue
         try:
@@ -246,18 +271,17 @@ class Sweeps:
     async def _ended(self, study: "Study", trial: "Trial", record: RunRecord) -> None:
         await asyncio.to_thread(trial.note_run, record.id)
         score = getattr(record, study.asked.score) if record.state == "finished" else None
-        await self._over(study, trial, score, pruned=record.state == "stopped")
+        await self._over(trial, score, pruned=record.state == "stopped")
 
-    async def _over(self, study: "Study", trial: "Trial", score: float | None, pruned: bool = False) -> None:
+    async def _over(self, trial: "Trial", score: float | None, pruned: bool = False) -> None:
         await asyncio.to_thread(trial.tell, score, pruned)
         self._trial = None
-        if await asyncio.to_thread(study.failed_in_a_row) >= _GIVEN_UP_AFTER:
-            await self._end(study, "failed")
 
     async def _end(self, study: "Study", state: SweepState) -> None:
         await asyncio.to_thread(study.end, state)
-        self._active_file.unlink(missing_ok=True)
         self._study = self._trial = None
+        await self.workers.clear()
+        self._active_file.unlink(missing_ok=True)
         self._room_again_at = 0.0
         failed = state == "failed"
         cause = f"{_GIVEN_UP_AFTER} trials in a row failed." if failed else ""
@@ -323,6 +347,19 @@ def _studies() -> ModuleType:
         what = "Sweeps need Optuna, which is not installed here."
         raise Refused(ErrorCode.NOT_NOW, what, f"Install it: {how_to_install('optuna')}") from error
     return study
+
+
+def _refuse_too_many(settings: Settings, params: SweepStartParams) -> None:
+    if params.parallel > (cores := usable_cores()):
+        raise UsageError(
+            f"{params.parallel} trials can't be trained at the same time: the server may use {cores} cores.",
+            f"Let each have one at least: --parallel {cores}",
+        )
+    if params.parallel > 1 and not settings.clients.local:
+        raise UsageError(
+            "Trials at the same time are played by clients of this computer alone: clients.local is 0.",
+            "For instance: --set clients.local=1",
+        )
 
 
 def _refuse_endless(settings: Settings, params: SweepStartParams) -> None:

@@ -213,6 +213,7 @@ class SweepStartParams(ExperimentsParams):
         "`{low, high, log, step}`",
     )
     trials: int = optional("number of trials", 20, ge=1, le=1000)
+    parallel: int = optional("number of trials that are trained at the same time", 1, ge=1, le=64)
     sampler: Literal["tpe", "random", "grid"] = optional(
         "how values are sampled; `grid` takes choices only", "tpe"
     )
@@ -883,8 +884,10 @@ COMMANDS: dict[str, Command] = {
             SweepStartParams,
             "search for the settings with which a run does best",
             results.SweepStatus,
-            "Each trial is a run of the queue. Needs Optuna, which keeps the sweep in `sweeps.sqlite3` of "
-            "the data folder. One sweep at a time; it continues when the server is restarted.",
+            "Each trial is a run of the queue; further ones at the same time are trained by workers, and "
+            "their runs join the library when they are over. Needs Optuna, which keeps the sweep in "
+            "`sweeps.sqlite3` of the data folder. One sweep at a time; it continues when the server is "
+            "restarted.",
         ),
         Command(
             "sweep.status",
@@ -896,7 +899,7 @@ COMMANDS: dict[str, Command] = {
         Command(
             "sweep.stop",
             Empty,
-            "stop the active sweep, and the run of its trial",
+            "stop the active sweep, and the runs of its trials",
             results.SweepStatus,
             long={"server": "ending the trial"},
         ),

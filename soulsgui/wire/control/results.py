@@ -349,6 +349,7 @@ class SweepStatus(Message):
     Attributes:
         score: Which field of a run is its score.
         wanted: How many trials there are to be.
+        parallel: How many of them are trained at the same time.
         space: What is searched, by dotted key: a list of choices, or `{low, high, log, step}`.
         best: The complete trial with the highest score, None before there is one.
         importance: How much each setting mattered for the score, by PED-ANOVA; their sum is 1. Empty while
@@ -363,6 +364,7 @@ class SweepStatus(Message):
     pruner: str = ""
     score: ScoreName = "mean_return"
     wanted: int
+    parallel: int = 1
     space: dict[str, Any]
     trials: list[SweepTrial]
     best: SweepTrial | None = None

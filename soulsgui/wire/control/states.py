@@ -95,7 +95,8 @@ class ServiceStatus(Message):
     """One supervised process.
 
     Attributes:
-        kind: `redis`, `gateway`, `trainer`, `telemetry`, `evaluator`, `sink`, `inference` or `client`.
+        kind: `redis`, `gateway`, `trainer`, `telemetry`, `evaluator`, `sink`, `inference`,
+            `worker` (of a sweep) or `client`.
         phase: A node's own phase while it runs, empty otherwise.
         outcome: How its last process ended, in words; empty while none has.
         restart_in_s: Seconds to the next try, in `backoff`, or of what was given up and is tried again.

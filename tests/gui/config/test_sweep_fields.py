@@ -83,6 +83,7 @@ def test_a_sweep_is_asked_for_with_what_is_searched(
     second.setting.setCurrentText("network.hidden_sizes")
     second.low.setText("[64, 64], [256]")
     dialog.sweep.trials.setValue(6)
+    dialog.sweep.parallel.setValue(2)
     choose(dialog.sweep.pruner, "none")
     dialog.start.click()
     (sent,) = fake.sent_of("sweep.start")
@@ -95,6 +96,7 @@ def test_a_sweep_is_asked_for_with_what_is_searched(
             "network.hidden_sizes": "[[64, 64], [256]]",
         },
         "trials": 6,
+        "parallel": 2,
         "sampler": "tpe",
         "pruner": "none",
         "score": "mean_return",

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 pytest.importorskip("optuna")
@@ -22,6 +23,7 @@ from soulsgui.runner.run import sweep
 from soulsgui.runner.run.queue import RunQueue
 from soulsgui.runner.run.search_space import Dimension
 from soulsgui.runner.run.study import Study, names
+from soulsgui.system import usable_cores
 from soulsgui.wire.control import SweepStartParams
 from tests.faults.small_disk import fill, small_disk
 from tests.faults.waiting import LIMIT_S
@@ -126,8 +128,34 @@ def test_a_grid_makes_each_combination_once(tmp_path: Path) -> None:
         study_of(tmp_path / "other", sampler="grid")
 
 
+def test_each_worker_has_a_trial_of_its_own_and_none_is_drawn_twice(tmp_path: Path) -> None:
+    study = study_of(tmp_path / "sweeps", trials=3)
+    first, second = study.next_trial(), study.next_trial(2)
+    assert first is not None
+    assert second is not None
+    elsewhere = Study(tmp_path / "sweeps", "one")  # in the worker
+    found = elsewhere.trial_of(2)
+    assert found is not None
+    assert (found.number, found.values) == (second.number, second.values)
+    assert elsewhere.trial_of(3) is None
+    found.tell(None, pruned=False)
+    assert study.failed_in_a_row() == 1, "one that goes on says nothing"
+    third = study.next_trial(2)
+    assert third is not None
+    assert (third.number, study.next_trial(3)) == (2, None)
+    again = study.next_trial()
+    assert again is not None
+    assert again.number == first.number
+
+
 async def test_a_sweep_is_refused_before_anything_begins(runner: Runner) -> None:
     for params, error, said in (
+        ({"space": SPACE, "overrides": SHORT, "parallel": 64}, UsageError, "the server may use"),
+        (
+            {"space": SPACE, "overrides": SHORT | {"clients.local": 0}, "parallel": 2},
+            UsageError,
+            "clients.local is 0",
+        ),
         ({"space": SPACE}, UsageError, "stop.env_steps has to be set"),
         (
             {"space": {"ppo.learning_rate": "0..7"}, "overrides": SHORT},
@@ -335,5 +363,59 @@ def test_a_sweep_goes_on_after_the_runner_was_killed(serving: Serving, trials: i
     runs = [one["run_id"] for one in api.command("sweep.status", {})["trials"]]
     assert (len(runs), [one for one in runs if one in killed]) == (trials, killed)
     assert sorted(path.name for path in serving.runs.iterdir()) == sorted(runs)
+    api.command("server.shutdown")
+    assert ended(runner)[0] == 0
+
+
+@pytest.mark.skipif(usable_cores() < 2, reason="needs two cores")
+def test_trials_are_made_side_by_side_through_kills_and_ended_with_all_they_started(serving: Serving) -> None:
+    runner = serving.start("--idle")
+    api = serving.api(runner)
+    workers = serving.folder / "data" / "workers"
+    long = {"stop.env_steps": 10**9}
+    api.command("sweep.start", {"space": SPACE, "trials": 4, "parallel": 2, "overrides": long})
+
+    def trials() -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = api.command("sweep.status", {})["trials"]
+        return found
+
+    def both_train() -> bool:
+        """Whether two runs go on, one of them of a worker."""
+        runs = [*serving.runs.glob("*/run.json"), *workers.glob("2/runs/*/run.json")]
+        states = [json.loads(path.read_text())["state"] for path in runs]
+        return states.count("running") == 2
+
+    until_now(both_train)
+    assert [one["state"] for one in trials()] == ["running", "running"]
+    assert trials()[0]["values"] != trials()[1]["values"]
+    worker = next(one["pid"] for one in api.status()["services"] if one["name"] == "worker-2")
+    crash(runner)
+    runner = serving.start("--idle")
+    api = serving.api(runner)
+    services = until_now(lambda: {one["name"]: one for one in api.status()["services"]}.get("worker-2"))
+    assert services is not None
+    assert services["pid"] == worker, "it is taken over"
+    psutil.Process(worker).kill()  # what it has started lives on
+    until_now(lambda: any(one["restarts"] for one in api.status()["services"]))
+
+    def end(run: Path) -> None:
+        say(RunFolder(run), "verdict", best_score=1.0, mean_return=1.0)
+        say(RunFolder(run), stop_reached=True)
+
+    (theirs,) = workers.glob("2/runs/*")
+    end(theirs)
+    until_now(lambda: (serving.runs / theirs.name / "run.json").exists(), 2 * LIMIT_S)
+    until_now(lambda: len(trials()) == 3 and both_train(), 2 * LIMIT_S)
+    assert [one["state"] for one in trials()] == ["running", "complete", "running"]
+    assert trials()[1]["run_id"] == theirs.name
+    events = [one for one in api.command("history.events", {})["events"] if one["run_id"] == theirs.name]
+    assert "was started" in events[0]["what"], "its events are told here, too"
+    assert api.command("sweep.stop", {})["state"] == "stopped"
+    assert [one["state"] for one in trials()] == ["pruned", "complete", "pruned"]
+    runs = {run["id"]: run["state"] for run in api.command("runs.list", {})["runs"]}
+    assert sorted(runs) == sorted(one["run_id"] for one in trials())
+    assert sorted(runs.values()) == ["finished", "stopped", "stopped"]
+    assert not [*workers.glob("*")]
+    assert not [one for one in serving.processes() if any(str(workers) in word for word in one.cmdline())]
     api.command("server.shutdown")
     assert ended(runner)[0] == 0
