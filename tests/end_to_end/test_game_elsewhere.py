@@ -111,7 +111,7 @@ def test_the_first_client_tells_the_spaces_and_plays_the_evaluations_that_the_se
             wait_for(lambda: best.exists() and read_manifest(best.parent).score == 20, "it judges")
             unseen = ended(server, {"checkpoint": "newest", "video": "gif"})
             assert unseen.error is not None
-            assert "unseen" in unseen.error.message
+            assert "without pictures" in unseen.error.message
             asked = ended(server, {"checkpoint": "newest", "episodes": 2})
             assert (asked.state, asked.result["returns"], asked.result["lengths"]) == (
                 "done",

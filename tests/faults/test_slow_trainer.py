@@ -197,7 +197,7 @@ def test_a_memory_that_fills_up_is_warned_of_freed_and_the_run_goes_on(
     finally:
         with suppress(ProcessLookupError):
             os.kill(trainer, signal.SIGCONT)
-    wait_for(lambda: any("room again" in what for what in _events(server)), "the all-clear")
+    wait_for(lambda: any("space again" in what for what in _events(server)), "the all-clear")
     # It slept, so that the runner had to do it itself.
     assert any("What flood had sent was deleted" in what for what in _events(server))
     server.wait_updates(100)

@@ -73,7 +73,7 @@ def test_a_log_that_is_no_log_is_taken_away_and_others_are_bounded(
         lambda: redis_client.xadd(keys.log("c"), {"line": b"x" * (5 * 2**20)}),
     ):
         write()
-        with pytest.raises(Refused, match="no log"):
+        with pytest.raises(Refused, match="is not a log"):
             told_lines(redis_client, keys, "c", 10)
         assert not redis_client.exists(keys.log("c"))
     redis_client.xadd(keys.log("c"), {"line": b"\xff no json"})
