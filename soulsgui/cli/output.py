@@ -80,7 +80,7 @@ def agrees(error: "RunNotAgreedError | CommandFailedError") -> str:
     asks = error.asks
     if asks is None or asks.too_long or sys.stdin is None or not sys.stdin.isatty():
         return ""
-    say(f"SoulsGUI does not know this run from this computer. It wants to run here:\n{execution_text(asks)}")
+    say(f"As far as SoulsGUI knows, this run was not started here. It wants to run:\n{execution_text(asks)}")
     return asks.digest if yes("Run it here?") else ""
 
 
