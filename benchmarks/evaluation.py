@@ -1,12 +1,17 @@
 """What an evaluation that somebody asked for costs the trainer: its updates a second beside one and alone.
 
 Trainer and client take both cores of a small server, so that whatever an evaluation takes is taken from them.
+A bare loop of the idle class tells how much of that is the computer's, whose cores share caches.
 """
 
+import os
+import subprocess
+import sys
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, closing, contextmanager
+from functools import partial
 from pathlib import Path
 
 from benchmarks.report import Measured, beside, run
@@ -16,6 +21,7 @@ from tests.end_to_end.server import RunningServer, wait_for
 _WORDS = ("--preset", "cartpole_dqn", "--local-clients", "1", "--set", "stop.mean_return=null",
           "--set", "evaluation.every_updates=0", "--set", "stop.judged_by=training")  # fmt: skip
 _WARMED_UP = 2000
+_LOOP = "import os; os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))\nwhile True: pass"
 _KINDS = {"played": {"episodes": 10_000}, "filmed": {"episodes": 1000, "video": "any"}}
 
 
@@ -35,6 +41,17 @@ def evaluating(server: RunningServer, params: dict[str, object]) -> Iterator[Non
     wait_for(lambda: server.api.job(job.id).state != "running", "it is cancelled")
 
 
+@contextmanager
+def looping() -> Iterator[None]:
+    """Let a bare loop have what nobody else wants of the cores."""
+    loop = subprocess.Popen([sys.executable, "-c", _LOOP])
+    try:
+        yield
+    finally:
+        loop.kill()
+        loop.wait()
+
+
 def rate(server: RunningServer, seconds: float) -> float:
     """Return the trainer's updates per second, over so long."""
     before, began = server.status().run.updates, time.perf_counter()
@@ -46,17 +63,22 @@ def measure(quick: bool) -> list[Measured]:
     """Measure seven pairs of 15 seconds of each kind; three of 5 when quick."""
     repeats, seconds = (3, 5.0) if quick else (7, 15.0)
 
-    def both(kind: str) -> Measured:
-        def ours() -> float:
-            with evaluating(server, _KINDS[kind]):
-                return rate(server, seconds)
+    def both(what: str, other: Callable[[], AbstractContextManager[None]]) -> Measured:
+        def alone() -> float:
+            return rate(server, seconds)
 
-        return beside(f"trainer while another model is {kind}", "updates/s", ours, "alone",
-                      lambda: rate(server, seconds), repeats)  # fmt: skip
+        def ours() -> float:
+            with other():
+                return alone()
+
+        return beside(f"trainer while {what}", "updates/s", ours, "alone", alone, repeats)
 
     with tempfile.TemporaryDirectory() as folder, closing(RunningServer(Path(folder), _WORDS)) as server:
         server.wait_updates(_WARMED_UP)
-        return [both(kind) for kind in _KINDS]
+        found = [both(f"a model is {kind}", partial(evaluating, server, _KINDS[kind])) for kind in _KINDS]
+        if hasattr(os, "SCHED_IDLE"):
+            found.append(both("a bare loop has the spare time", looping))
+        return found
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from soulsgui.errors import ProcessFault, SoulsGuiError
 from soulsgui.modes.evaluate import Asked, Frame, evaluate_checkpoint
 from soulsgui.modes.video import Video, check_pictures, check_video, jpeg, video
 from soulsgui.process import asked, setup_logging
-from soulsgui.system import LAST, explained, hold_back, kill_descendants
+from soulsgui.system import LAST, SpareTime, explained, hold_back, kill_descendants
 from soulsgui.wire.manifest import read_manifest
 
 logger = logging.getLogger(__name__)
@@ -86,10 +86,12 @@ class _Progress:
     def __init__(self, send: Send, episodes: int) -> None:
         self._send, self._episodes = send, episodes
         self._next = 0.0
+        self._spare_time = SpareTime()
 
     def __call__(self, ended: int, steps: int) -> None:
         if (now := time.monotonic()) >= self._next:
             self._next = now + _TELL_EVERY_S
+            self._spare_time.look()
             made = f"{steps:,} {'step' if steps == 1 else 'steps'} made"
             doing = f"{ended} of {self._episodes} episodes have ended, {made}"
             self._send({"doing": doing, "part": ended / self._episodes})

@@ -44,6 +44,7 @@ from soulsgui.system.machine import (
 from soulsgui.system.processes import (
     LAST,
     ProcessIdentity,
+    SpareTime,
     become,
     boot_id,
     can_pin,

@@ -283,7 +283,9 @@ def descends_from(pid: int, ancestor: int) -> bool:
 
 
 _NICE = 10
-LAST = 19  # about a hundredth of a core that others want
+LAST = 19  # about a fiftieth of a core that others want
+_LOOK_EVERY_S = 1.0
+_STARVED, _SPARE = 0.01, 0.1  # of a core
 # psutil.BELOW_NORMAL_PRIORITY_CLASS, which exists on Windows only.
 _BELOW_NORMAL = 0x4000
 _NORMAL = 0x20
@@ -334,6 +336,42 @@ def _hold_back(one: Any, cores: int | None, platform: str, nice: int) -> None:
         if len(allowed) > cores:
             # The first ones are those that systems like best for themselves.
             one.cpu_affinity(allowed[-cores:])
+
+
+class SpareTime:
+    """Keeps this thread to the time that no other program wants of the cores, where the system can.
+
+    Of the idle class it keeps no thread waiting that wakes up, as one of the lowest priority does. But
+    where others want all the cores it would stand still: it leaves the class as long as it gets too little.
+    """
+
+    def __init__(
+        self,
+        now: Callable[[], float] = time.monotonic,
+        used: Callable[[], float] = time.process_time,
+        set_idle: Callable[[bool], None] | None = None,
+    ) -> None:
+        self._now, self._used, self._set_idle = now, used, set_idle or _set_idle
+        self._idle = False
+        self._looked, self._had = now(), used()
+
+    def look(self) -> None:
+        """See whether there is any; to be called a few times a second."""
+        now, used = self._now(), self._used()
+        if now < self._looked + _LOOK_EVERY_S:
+            return
+        share = (used - self._had) / (now - self._looked)
+        self._looked, self._had = now, used
+        idle = share > (_STARVED if self._idle else _SPARE)
+        if idle != self._idle:
+            self._idle = idle
+            self._set_idle(idle)
+
+
+def _set_idle(idle: bool, platform: str = sys.platform) -> None:
+    if platform == "linux":
+        with contextlib.suppress(OSError):  # where a container forbids it
+            os.sched_setscheduler(0, os.SCHED_IDLE if idle else os.SCHED_OTHER, os.sched_param(0))
 
 
 def become(argv: Sequence[str], env: Mapping[str, str], platform: str = sys.platform) -> NoReturn:

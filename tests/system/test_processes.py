@@ -14,6 +14,7 @@ import pytest
 
 from soulsgui.system import (
     ProcessIdentity,
+    SpareTime,
     become,
     boot_id,
     can_pin,
@@ -298,6 +299,32 @@ def test_a_real_process_is_held_back_and_one_that_is_gone_is_no_error(child: Any
     child.kill()
     child.wait()
     hold_back(child.pid, 1)
+
+
+def test_spare_time_is_all_that_is_used_while_there_is_any() -> None:
+    now = used = 0.0
+    idle: list[bool] = []
+    spare_time = SpareTime(lambda: now, lambda: used, idle.append)
+    # What it has of each second: it is told at the changes alone, and a starved one goes on as one of many.
+    for share in (0.02, 0.2, 0.02, 0.005, 0.05, 0.9):
+        now, used = now + 1.0, used + share
+        spare_time.look()
+    assert idle == [True, False, True]
+    now, used = now + 0.5, used + 0.001  # too soon to tell
+    spare_time.look()
+    assert idle == [True, False, True]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has a class of its own for it")
+def test_a_real_process_that_finds_spare_time_uses_no_other() -> None:
+    spare_time = SpareTime(iter((0.0, 1.0, 2.0)).__next__, iter((0.0, 0.9, 0.9)).__next__)
+    before = os.sched_getscheduler(0)
+    try:
+        spare_time.look()
+        assert os.sched_getscheduler(0) == os.SCHED_IDLE
+    finally:
+        spare_time.look()
+    assert os.sched_getscheduler(0) == before == os.SCHED_OTHER
 
 
 SECRET = "a-word-nobody-should-see"
