@@ -50,16 +50,19 @@ def watched_window(folders: list[str], looks_at: str) -> int:
 
     from soulsgui.config.paths import Folders
     from soulsgui.gui import app
+    from soulsgui.gui.feed import Feed
     from soulsgui.gui.plotting.host import PlotHost
     from soulsgui.gui.shell.window import MainWindow
+    from soulsgui.gui.theme import Theme, ThemeChoice
 
     process = psutil.Process()
 
     class Probe(QObject):
         """Tells when the window is there, and each second what it took."""
 
-        def __init__(self, window: MainWindow) -> None:
+        def __init__(self, window: MainWindow, theme: Theme) -> None:
             super().__init__(window)
+            self._theme = theme
             self._window, self._gap_ms, self._last = window, 0.0, time.perf_counter()
             window.first_shown.connect(lambda: _tell(shown=time.time()))
             self._plot, self._beat = QTimer(self, interval=_PROBE_MS), QTimer(self, interval=_PROBE_MS)
@@ -95,13 +98,15 @@ def watched_window(folders: list[str], looks_at: str) -> int:
                 self._window.show_page(wanted["page"], **wanted["where"])
             elif "player" in wanted:
                 self._window.open_player(RunSummary(id=wanted["player"]))
+            elif "theme" in wanted:
+                self._theme.choose(ThemeChoice(wanted["theme"]))
             else:
                 self._window.close()
 
     class Probed(MainWindow):
-        def __init__(self, *arguments: Any, **named: Any) -> None:
-            super().__init__(*arguments, **named)
-            self.probe = Probe(self)
+        def __init__(self, feed: Feed, theme: Theme, *more: Any) -> None:
+            super().__init__(feed, theme, *more)
+            self.probe = Probe(self, theme)
 
     vars(app)["MainWindow"] = Probed
     return app.run_window(Folders(*map(Path, folders)))
@@ -143,7 +148,7 @@ class Window:
         return float(self.told(name)) - self._began
 
     def show(self, **wanted: object) -> None:
-        """Have it show a page, or a player."""
+        """Have it show a page, a player, or another theme."""
         assert self._process.stdin is not None
         self._process.stdin.write(json.dumps(wanted) + "\n")
         self._process.stdin.flush()
@@ -238,6 +243,19 @@ def _frames_ms(episodes: int, repeats: int) -> Iterator[tuple[float, float]]:
         yield picture(draw, plot), picture(lambda: curve.setData(values), plain)
 
 
+def _hand_gaps_ms(server: RunningServer) -> Iterator[tuple[str, float]]:
+    """Yield what its user does, and how long the window is busy at once with it."""
+    with _window(server, "gaps") as window:
+        window.told("plot")
+        window.seconds("gap_ms", 3)
+        for page in ("clients", "plots", "runs", "config", "logs"):
+            window.show(page=page, where={})
+            yield f"the page {page} is opened", max(window.seconds("gap_ms", 3))
+        for theme in ("dark", "light"):
+            window.show(theme=theme)
+            yield f"the theme becomes {theme}", max(window.seconds("gap_ms", 3))
+
+
 def _loaded_gap_ms(folder: Path, quick: bool) -> tuple[list[float], float]:
     """Return the longest gap of each second under load, and the memory in MB at its end."""
     with _server(folder, *_TRAINS) as server:
@@ -277,6 +295,8 @@ def measure(quick: bool) -> list[Measured]:
         allow("start to its plot", "s", partial(_start_s, server, "plot"), "plot")
         share = partial(_share_of_core, server, rests_s)
         allow("at rest, four clients play", "of a core", share, "training", 1)
+        for what, gap_ms in _hand_gaps_ms(server):
+            allow(f"gap of the event loop, {what}", "ms", lambda value=gap_ms: value, "gap", 1)  # type: ignore[misc]
     episodes = 100_000 if quick else 1_000_000
     pairs = _frames_ms(episodes, repeats)
     ours, plain = (iter(side) for side in zip(*pairs, strict=True))

@@ -126,6 +126,8 @@ class Theme(QObject):
             return
         self._colours = colours
         self._app.setPalette(palette(colours))
+        # Not over the one before: Qt would style a widget again for each that it stands in.
+        self._app.setStyleSheet("")
         self._app.setStyleSheet(style_sheet(colours, self._app.font().pointSizeF()))
         redress(self._app.topLevelWidgets(), colours)
         self.changed.emit()

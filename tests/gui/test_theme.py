@@ -3,7 +3,7 @@ from itertools import combinations
 from pathlib import Path
 
 import pytest
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QEvent, Qt
 from PySide6.QtGui import QPalette
 from PySide6.QtWidgets import (
     QApplication,
@@ -116,6 +116,27 @@ def test_the_theme_changes_colours_of_widgets_that_are_shown(qtbot: QtBot, both_
     assert both_themes.colours is DARK
     with qtbot.assertNotEmitted(both_themes.changed):
         QApplication.styleHints().colorSchemeChanged.emit(Qt.ColorScheme.Light)
+
+
+def test_a_change_of_theme_styles_a_widget_no_more_often_the_deeper_it_stands(
+    qtbot: QtBot, both_themes: Theme
+) -> None:
+    class Counting(QLabel):
+        times = 0
+
+        def changeEvent(self, event: QEvent) -> None:
+            self.times += event.type() == QEvent.Type.StyleChange
+            super().changeEvent(event)
+
+    window = inner = QWidget()
+    shallow = Counting("words", window)
+    for _ in range(10):
+        inner = QWidget(inner)
+    deep = Counting("words", inner)
+    shown(qtbot, window)
+    shallow.times = deep.times = 0
+    both_themes.choose(ThemeChoice.DARK)
+    assert 0 < deep.times <= shallow.times
 
 
 def test_icons_follow_the_theme_and_show_on_a_main_button(qtbot: QtBot, both_themes: Theme) -> None:

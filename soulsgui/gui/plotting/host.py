@@ -1,5 +1,7 @@
 """The place of a plot before pyqtgraph is loaded: the window appears first, the plot a moment later."""
 
+import importlib
+import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
 
 
 _LEAST_LINES = 8
+_LOOK_MS = 10
 
 
 class PlotHost(QWidget):
@@ -30,7 +33,9 @@ class PlotHost(QWidget):
         super().__init__(parent)
         self._x_title = x_title
         self.plot: Plot | None = None
-        self._asked = False
+        self._importing: threading.Thread | None = None
+        self._look = QTimer(self, interval=_LOOK_MS)
+        self._look.timeout.connect(self._imported)
         self._loading = Label("Loading …", self)
         self._loading.setAlignment(Qt.AlignmentFlag.AlignCenter)
         self._loading.setProperty("weight", "muted")
@@ -53,9 +58,17 @@ class PlotHost(QWidget):
     def paintEvent(self, event: QPaintEvent) -> None:
         """Have the plot made as soon as this picture of its empty place is on the screen."""
         super().paintEvent(event)
-        if not self._asked:
-            self._asked = True
-            QTimer.singleShot(0, self, self.load)
+        if self._importing is None:
+            # Beside the window, which the import alone would stop for half a second.
+            name = "soulsgui.gui.plotting.plot"
+            self._importing = threading.Thread(target=importlib.import_module, args=(name,), name="pyqtgraph")
+            self._importing.start()
+            self._look.start()
+
+    def _imported(self) -> None:
+        if self._importing is not None and not self._importing.is_alive():
+            self._look.stop()
+            self._load()
 
     def focusInEvent(self, event: QFocusEvent) -> None:
         """Hand the keyboard on to the plot; as its focus proxy it would lead Tab round in a circle."""
@@ -63,11 +76,7 @@ class PlotHost(QWidget):
         if self.plot is not None:
             self.plot.setFocus(event.reason())
 
-    def load(self) -> None:
-        """Make the plot at once."""
-        if self.plot is not None:
-            return
-        self._asked = True
+    def _load(self) -> None:
         # Not at the top: this import takes longer than the rest of the window.
         from soulsgui.gui.plotting.plot import Plot
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
+import numpy.ma  # np.unique imports it when it is first called: that would stop the window
 from numpy.typing import NDArray
 
 from soulsgui.gui.plotting.rows import (

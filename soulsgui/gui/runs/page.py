@@ -36,6 +36,11 @@ from soulsgui.gui.widgets.table import Deed, Table
 from soulsgui.wire.control import ExperimentList, Freed, QueuedRun, RunStatus, RunSummary
 
 
+def _is_run(row: RunSummary) -> bool:
+    """Whether a row is a run that has begun: not one that waits, not a group."""
+    return not isinstance(row, QueuedRow | GroupRow)
+
+
 class RunsPage(QWidget):
     """Every run of the server, and the chosen one."""
 
@@ -199,11 +204,10 @@ class RunsPage(QWidget):
 
     def _settle(self) -> None:
         """Choose a run where none is chosen, and say how many there are."""
-        runs = [row for row in self.model.records if not isinstance(row, QueuedRow | GroupRow)]
-        total = len(runs)
+        total = sum(_is_run(row) for row in self.model.records)
         found = [self.model.at(place) for place in range(self.model.rowCount())]
         shown = sum(
-            row.total if isinstance(row, GroupRow) and not row.open else row in runs for row in found if row
+            row.total if isinstance(row, GroupRow) and not row.open else _is_run(row) for row in found if row
         )
         self._say_empty()
         self._stack.setCurrentIndex(0 if self.model.records or self.bin.isChecked() else 1)
@@ -317,7 +321,7 @@ class RunsPage(QWidget):
             self.refresh()
 
     def _trash(self) -> None:
-        rows = [row for row in self.selected if not isinstance(row, QueuedRow | GroupRow)]
+        rows = [row for row in self.selected if _is_run(row)]
         if not rows:
             return
         call = together([self._feed.call("runs.trash", {"run": row.id}) for row in rows])

@@ -1,11 +1,12 @@
 """The form of all settings: search, modified only, per-field reset, checked while one types."""
 
+import time
 from collections.abc import Collection, Mapping
 from functools import partial
 from typing import Any
 
 from PySide6.QtCore import QEvent, Qt, QTimer, Signal
-from PySide6.QtGui import QKeySequence, QResizeEvent, QShortcut
+from PySide6.QtGui import QFocusEvent, QKeySequence, QPaintEvent, QResizeEvent, QShortcut
 from PySide6.QtWidgets import (
     QCheckBox,
     QFrame,
@@ -18,7 +19,7 @@ from PySide6.QtWidgets import (
 
 from soulsgui.gui.icons import dress
 from soulsgui.gui.settings.row import SettingRow
-from soulsgui.gui.settings.spec import section_titles, specs, title_of
+from soulsgui.gui.settings.spec import FieldSpec, section_titles, specs, title_of
 from soulsgui.gui.theme import GAP_L, GAP_M, GAP_S, GAP_XS
 from soulsgui.gui.widgets.boxes import NO_MARGINS, column, row
 from soulsgui.gui.widgets.inputs import FilterEdit
@@ -107,10 +108,51 @@ class Edits:
 _ALGORITHM = "algorithm"
 _LINE_CHARACTERS = 75
 _LEAST_LINES = 9
+_ABOVE_PX = 60
+_MOMENT_S = 0.02
+
+
+class _Place(QWidget):
+    """Where the row of a setting will stand, about as high as that.
+
+    Signals:
+        seen: It came into view.
+        reached: The keyboard came to it.
+    """
+
+    seen = Signal()
+    reached = Signal()
+
+    def __init__(self, spec: FieldSpec, parent: QWidget) -> None:
+        super().__init__(parent)
+        self._lines = 3 + len(spec.info.description) // _LINE_CHARACTERS
+        self.setFocusPolicy(Qt.FocusPolicy.TabFocus)
+        self.setAccessibleName(spec.title)
+        self._take_font()
+
+    def _take_font(self) -> None:
+        self.setFixedHeight(self._lines * self.fontMetrics().lineSpacing() + 2 * GAP_S)
+
+    def changeEvent(self, event: QEvent) -> None:
+        """Follow the font's size."""
+        if event.type() == QEvent.Type.FontChange:
+            self._take_font()
+        super().changeEvent(event)
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        """Tell that it is seen; there is nothing to paint."""
+        self.seen.emit()
+
+    def focusInEvent(self, event: QFocusEvent) -> None:
+        """Tell that the keyboard is here."""
+        self.reached.emit()
 
 
 class SettingsForm(QWidget):
     """Every setting, or those of these keys, in its section; knows what was changed, saves nothing itself.
+
+    A row is made when it comes into view: all of them at once would stop the window for a second, and as
+    long again with each change of the theme.
 
     Signals:
         edited: Something was changed, reset or loaded.
@@ -126,7 +168,13 @@ class SettingsForm(QWidget):
         self._unfold: dict[str, QPushButton] = {}
         self.edits = Edits({}, {})
         self._server_problems: dict[str, str] = {}
+        self._places: dict[str, _Place | SettingRow] = {}
         self._rows: dict[str, SettingRow] = {}
+        self._due: dict[str, None] = {}  # rows that are seen and not made yet, in the order they came in view
+        self._making = QTimer(self, singleShot=True, interval=0)
+        self._making.timeout.connect(self._make_some)
+        self._revealed: SettingRow | None = None
+        self._read_only = False
         self._sections: dict[str, QFrame] = {}
         self._build()
         self._show_all()
@@ -183,13 +231,57 @@ class SettingsForm(QWidget):
             parts.append(button)
         for key, spec in specs().items():
             if spec.section == name and key in self._keys:
-                self._rows[key] = setting = SettingRow(spec, frame)
-                setting.typed.connect(self._typed)
-                setting.reset_asked.connect(self._reset)
-                parts.append(setting)
+                self._places[key] = place = _Place(spec, frame)
+                place.seen.connect(partial(self._make_soon, key))
+                place.reached.connect(partial(self._reach, key))
+                parts.append(place)
         column(*parts, on=frame, margins=(GAP_L, GAP_M, GAP_L, GAP_M), gap_px=0)
         self._sections[name] = frame
         return frame
+
+    def _make_soon(self, key: str) -> None:
+        self._due[key] = None
+        self._making.start()
+
+    def _make_some(self) -> None:
+        """Make rows that are seen, for a moment at most: what the user does comes in between."""
+        end = time.monotonic() + _MOMENT_S
+        while self._due and time.monotonic() < end:
+            key = next(iter(self._due))
+            del self._due[key]
+            self.row(key)
+        if self._due:
+            self._making.start()
+        elif self._revealed is not None:
+            # Rows above it may be higher than their places were.
+            show = partial(self._area.ensureWidgetVisible, self._revealed, 0, _ABOVE_PX)
+            QTimer.singleShot(0, self._revealed, show)
+            self._revealed = None
+
+    def _make(self, key: str) -> SettingRow:
+        place, frame = self._places[key], self._sections[specs()[key].section]
+        made = SettingRow(specs()[key], frame)
+        made.typed.connect(self._typed)
+        made.reset_asked.connect(self._reset)
+        around = frame.layout()
+        assert around is not None
+        around.replaceWidget(place, made)
+        made.setGeometry(place.geometry())  # until it is laid out: who has the keyboard is scrolled to
+        made.setVisible(not place.isHidden())
+        QWidget.setTabOrder(place, made.editor.focusProxy())
+        QWidget.setTabOrder(made.editor.focusProxy(), made.reset)
+        if place.hasFocus():
+            made.editor.setFocus(Qt.FocusReason.TabFocusReason)
+        place.hide()
+        place.deleteLater()
+        self._places[key] = self._rows[key] = made
+        self._allow_edits(made)
+        self._show_value(key)
+        return made
+
+    def _reach(self, key: str) -> None:
+        self._revealed = self.row(key)
+        self._making.start()
 
     def load(self, base: Mapping[str, Any], saved: Mapping[str, Any]) -> None:
         """Show values; what was changed and not saved is forgotten."""
@@ -203,9 +295,10 @@ class SettingsForm(QWidget):
         before = {key: self.edits.base(key) for key in self._rows}
         self.edits.rebase(base)
         for key in [key for key in before if before[key] != self.edits.base(key)]:
-            if not self.edits.modified(key):
-                self._rows[key].editor.show_value(self.edits.value(key))
-            self._show_row(key)
+            if self.edits.modified(key):
+                self._show_row(key)
+            else:
+                self._show_value(key)
 
     def show_draft(self, own: Mapping[str, Any]) -> None:
         """Show the user's own values as they shall be, changed elsewhere and not saved yet."""
@@ -217,20 +310,24 @@ class SettingsForm(QWidget):
     def show_problems(self, problems: Mapping[str, str]) -> None:
         """Show what the server found wrong, by dotted key: rules between settings, for example."""
         before = self._server_problems.keys()
-        self._server_problems = {key: problem for key, problem in problems.items() if key in self._rows}
+        self._server_problems = {key: problem for key, problem in problems.items() if key in self._places}
         for key in {*before, *self._server_problems}:
             self._show_row(key)
         self._narrow()
 
     def set_read_only(self, read_only: bool) -> None:
         """Let the values only be looked at."""
-        for shown in self._rows.values():
-            shown.editor.setEnabled(not read_only)
-            shown.reset.setEnabled(not read_only)
+        self._read_only = read_only
+        for each in self._rows.values():
+            self._allow_edits(each)
+
+    def _allow_edits(self, each: SettingRow) -> None:
+        each.editor.setEnabled(not self._read_only)
+        each.reset.setEnabled(not self._read_only)
 
     def row(self, key: str) -> SettingRow:
-        """Return the row of a setting."""
-        return self._rows[key]
+        """Return the row of a setting, which is made if nobody has seen it yet."""
+        return self._rows[key] if key in self._rows else self._make(key)
 
     def reveal(self, key: str) -> None:
         """Scroll to a setting and put the keyboard there."""
@@ -238,7 +335,8 @@ class SettingsForm(QWidget):
         self._modified_only.setChecked(False)
         wanted = self.row(key)
         self._unfold_section(wanted.spec.section)
-        QTimer.singleShot(0, wanted, lambda: self._area.ensureWidgetVisible(wanted, 0, 60))
+        self._revealed = wanted
+        self._making.start()
         wanted.editor.setFocus()
 
     def _typed(self, key: str, value: object, problem: str) -> None:
@@ -252,18 +350,22 @@ class SettingsForm(QWidget):
     def _reset(self, key: str) -> None:
         self.edits.reset(key)
         self._server_problems.pop(key, None)
-        self._rows[key].editor.show_value(self.edits.value(key))
-        self._show_row(key)
+        self._show_value(key)
         self._rows[key].editor.setFocus()
         self.edited.emit()
 
     def _show_all(self) -> None:
-        for key, each in self._rows.items():
-            each.editor.show_value(self.edits.value(key))
-            self._show_row(key)
+        for key in self._rows:
+            self._show_value(key)
         self._narrow()
 
+    def _show_value(self, key: str) -> None:
+        self._rows[key].editor.show_value(self.edits.value(key))
+        self._show_row(key)
+
     def _show_row(self, key: str) -> None:
+        if key not in self._rows:
+            return  # it takes its state when it is made
         edits = self.edits
         problem = edits.problems.get(key) or self._server_problems.get(key, "")
         self._rows[key].show_state(edits.modified(key), edits.unsaved(key), edits.base(key), problem)
@@ -283,21 +385,21 @@ class SettingsForm(QWidget):
         folded = self._folded()
         matching = {
             key
-            for key, each in self._rows.items()
-            if each.spec.matches(words) and (not only or self.edits.modified(key))
+            for key in self._places
+            if specs()[key].matches(words) and (not only or self.edits.modified(key))
         }
         wrong = {*self.edits.problems, *self._server_problems}
         shown = {
             key
             for key in matching
-            if self._rows[key].spec.section not in folded or self.edits.modified(key) or key in wrong
+            if specs()[key].section not in folded or self.edits.modified(key) or key in wrong
         }
         for name, button in self._unfold.items():
             button.setVisible(name in folded)
-        for key, each in self._rows.items():
+        for key, each in self._places.items():
             if each.isHidden() is (key in shown):
                 each.setVisible(key in shown)
-        sections = {self._rows[key].spec.section for key in matching}
+        sections = {specs()[key].section for key in matching}
         for number in range(self._index.count()):
             item = self._index.item(number)
             name = item.data(Qt.ItemDataRole.UserRole)

@@ -22,6 +22,7 @@ Deed = QAbstractButton | QAction
 """What can be done with the chosen rows: a button of the page, or an entry of a menu that a button opens."""
 
 _LEAST_ROWS = 2
+_MEASURED_ROWS = 50  # of which columns that share their room take what they need
 
 
 class _Titles(QHeaderView):
@@ -71,6 +72,7 @@ class Table(QTableView):
         header.setHighlightSections(False)
         header.setSectionsMovable(True)
         header.setStretchLastSection(True)
+        header.setResizeContentsPrecision(_MEASURED_ROWS)
         header.setDefaultAlignment(Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter)
         self.doubleClicked.connect(self.row_opened)
         self._line_px = 0

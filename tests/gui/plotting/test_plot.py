@@ -1,4 +1,7 @@
+import importlib
+import threading
 from collections.abc import Sequence
+from types import ModuleType
 
 import numpy as np
 import pyqtgraph as pg
@@ -237,7 +240,17 @@ def test_the_plot_takes_on_the_colours_of_the_theme(qtbot: QtBot, plot: Plot, bo
     assert canvas(plot).grab().toImage().pixelColor(*corner).name() == DARK.base
 
 
-def test_the_host_makes_its_plot_after_it_was_painted(qtbot: QtBot, theme: Theme) -> None:
+def test_the_host_makes_its_plot_after_it_was_painted(
+    qtbot: QtBot, theme: Theme, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    importers: list[threading.Thread] = []
+    known = importlib.import_module
+
+    def watched(name: str) -> ModuleType:
+        importers.append(threading.current_thread())
+        return known(name)
+
+    monkeypatch.setattr(importlib, "import_module", watched)
     host = PlotHost()
     qtbot.addWidget(host)
     host.resize(400, 300)
@@ -248,6 +261,8 @@ def test_the_host_makes_its_plot_after_it_was_painted(qtbot: QtBot, theme: Theme
     with qtbot.waitSignal(host.ready):
         host.show()
     assert made == [host.plot]
+    assert importers
+    assert threading.current_thread() not in importers, "it would stop the window"
     qtbot.waitUntil(lambda: "Loading …" not in {label.text() for label in host.findChildren(QLabel)})
     host.when_ready(made.append)
     assert made == [host.plot, host.plot]

@@ -205,6 +205,21 @@ def test_the_active_run_is_chosen_at_first_and_others_are_found_by_their_words(
     assert "it has no checkpoint" in page.details.resume.toolTip()
 
 
+def test_of_many_runs_none_is_compared_with_every_other_one(
+    qtbot: QtBot, page: RunsPage, server: FakeFeed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    many = [BARE.model_copy(update={"id": f"m{number}", "name": f"many {number}"}) for number in range(300)]
+    server.answers["runs.list"] = listed(ACTIVE, PAST, *many)
+    compared = []
+    equal = RunSummary.__eq__
+    monkeypatch.setattr(RunSummary, "__eq__", lambda one, other: compared.append(1) or equal(one, other))
+    page.refresh()
+    qtbot.waitUntil(lambda: page.model.rowCount() == 302)
+    page.words.setText("many")
+    page.words.clear()
+    assert len(compared) < 10 * len(many)
+
+
 def test_what_is_resumed_and_loaded_is_asked_about_while_a_run_goes_on(
     qtbot: QtBot, page: RunsPage, server: FakeFeed
 ) -> None:

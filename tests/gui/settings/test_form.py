@@ -2,14 +2,24 @@ from collections.abc import Iterator
 
 import pytest
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QCheckBox, QComboBox, QLabel, QLineEdit, QListWidget, QPushButton, QScrollArea
+from PySide6.QtWidgets import (
+    QApplication,
+    QCheckBox,
+    QComboBox,
+    QLabel,
+    QLineEdit,
+    QListWidget,
+    QPushButton,
+    QScrollArea,
+)
 from pytestqt.qtbot import QtBot
 
 from soulsgui.config.schema import all_settings
 from soulsgui.gui.settings.form import SettingsForm
-from soulsgui.gui.settings.spec import specs
+from soulsgui.gui.settings.row import SettingRow
+from soulsgui.gui.settings.spec import section_titles, specs
 from soulsgui.gui.theme import Theme
-from tests.gui.reading import part_of
+from tests.gui.reading import part_of, shown
 from tests.gui.wheel import turn_wheel
 
 BASE = {key: all_settings()[key].default for key in specs()}
@@ -17,8 +27,10 @@ BASE = {key: all_settings()[key].default for key in specs()}
 
 @pytest.fixture(scope="module")
 def shared(theme: Theme) -> Iterator[SettingsForm]:
-    """One for all tests: its rows take a second to build."""
+    """One for all tests, with all of its rows: they take a second to make."""
     made = SettingsForm()
+    for key in specs():
+        made.row(key)
     made.resize(1000, 700)
     made.show()
     yield made
@@ -51,6 +63,45 @@ def write(qtbot: QtBot, form: SettingsForm, key: str, words: str) -> None:
 
 def visible(form: SettingsForm) -> set[str]:
     return {key for key in specs() if form.row(key).isVisible()}
+
+
+def keys_made(form: SettingsForm) -> set[str]:
+    return {row.spec.key for row in form.findChildren(SettingRow)}
+
+
+def test_a_row_is_made_when_it_comes_into_view_with_what_is_known_of_it(qtbot: QtBot, theme: Theme) -> None:
+    form = shown(qtbot, SettingsForm(), 1000, 700)
+    form.load(BASE, {"ppo.gamma": 0.95})
+    form.show_problems({"ppo.gamma": "It is too small."})
+    form.set_read_only(True)
+    first, last = "algorithm", list(specs())[-1]
+    qtbot.waitUntil(lambda: first in keys_made(form))
+    bar = part_of(form, QScrollArea).verticalScrollBar()
+    bar.setValue(bar.maximum())
+    qtbot.waitUntil(lambda: last in keys_made(form))
+    assert len(keys_made(form)) < len(specs()) / 3
+    assert "ppo.gamma" not in keys_made(form)
+    gamma = form.row("ppo.gamma")
+    assert (line(form, "ppo.gamma").text(), gamma.wrong.text()) == ("0.95", "It is too small.")
+    assert not gamma.editor.isEnabled()
+    assert not gamma.reset.isHidden()
+
+
+def test_tab_leads_through_rows_that_nobody_has_seen_yet(qtbot: QtBot, theme: Theme) -> None:
+    form = shown(qtbot, SettingsForm(), 1000, 400)
+    form.load(BASE, {})
+    form.activateWindow()
+    qtbot.waitUntil(form.isActiveWindow)
+    in_order = [key for name in section_titles() for key, spec in specs().items() if spec.section == name]
+    form.reveal(in_order[0])
+    reached = []
+    for _ in range(30):
+        at = QApplication.focusWidget()
+        assert at is not None
+        reached.append(at.objectName().removeprefix("setting-"))
+        qtbot.waitUntil(lambda at=at: not at.visibleRegion().isEmpty())
+        qtbot.keyClick(at, Qt.Key.Key_Tab)
+    assert reached == in_order[:30]
 
 
 def test_typing_is_checked_at_once_and_forgotten_when_it_is_loaded_again(

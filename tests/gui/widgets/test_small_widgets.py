@@ -1,3 +1,5 @@
+from typing import Any
+
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QCursor, QKeySequence, QStandardItemModel
@@ -7,6 +9,7 @@ from pytestqt.qtbot import QtBot
 from soulsgui.gui.client_mode.parts import ToggleSwitch
 from soulsgui.gui.colours import LIGHT, Tone
 from soulsgui.gui.models.connection import Connection, ConnectionState, banner_words, why_not
+from soulsgui.gui.models.records import Index
 from soulsgui.gui.runs.models import RunsModel
 from soulsgui.gui.shell.window import StatusLine, status_words
 from soulsgui.gui.states import client_look
@@ -242,6 +245,22 @@ def test_the_title_of_the_sorted_column_says_so_behind_its_words(qtbot: QtBot) -
     assert title() == "Name ↓"
     table.sort_by(0)
     assert title() == "Name"
+
+
+def test_columns_that_share_their_room_ask_for_few_of_many_rows(qtbot: QtBot) -> None:
+    asked: set[int] = set()
+
+    class Asked(QStandardItemModel):
+        def data(self, index: Index, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
+            asked.add(index.row())
+            return super().data(index, role)
+
+    table = Table("things", "Things")
+    table.setModel(Asked(5000, 2, table))
+    shown(qtbot, table, 600, 400)
+    asked.clear()
+    table.share_room([0, 1])
+    assert 0 < len(asked) < 100
 
 
 def test_a_row_is_opened_by_enter(qtbot: QtBot) -> None:
