@@ -130,6 +130,11 @@ def printable(text: str, most: int | None = LONGEST_TEXT, lines: bool = False) -
     return "".join(one if one.isprintable() or one in kept else _instead(one) for one in text)
 
 
+def counted(count: int, thing: str) -> str:
+    """Return how many there are of something: `1 client`, `2,048 steps`."""
+    return f"{count:,} {thing}" + ("" if count == 1 else "s")
+
+
 def error_words(error: BaseException) -> str:
     """Return an exception of foreign code in words: `ValueError: bad`; also one that can't say itself."""
     try:

@@ -212,7 +212,7 @@ class Settings(Section):
 
     @property
     def goal_judged_by(self) -> Literal["training", "evaluation", "both"]:
-        """Whose mean return has to reach `stop.mean_return`; `both`: greedy ones confirm that of training."""
+        """Whose mean return has to reach the goal; `both`: greedy episodes confirm that of training."""
         if self.stop.judged_by == "evaluation":
             return "evaluation"
         return "both" if self.evaluates_every else "training"

@@ -421,6 +421,14 @@ class Feed(QObject):
             self.connection = connection
             self.connection_changed.emit(connection)
 
+    def leave_calls(self) -> None:
+        """The server is about to be left: what becomes of the calls that wait for it is not told here."""
+        left, self._open = self._open, []
+        for call in left:
+            what = f"{call.server} was left before it answered."
+            remedy = "Show it again to see what became of it."
+            call.refuse(ApiError(code=ErrorCode.NO_ANSWER, message=what, remedy=remedy))
+
     def forget(self, remote: bool) -> None:
         """Another server is followed from now on: nothing that is known holds any more."""
         self.remote = remote

@@ -6,7 +6,7 @@ import time
 from collections import deque
 from dataclasses import dataclass, field
 
-from soulsgui.errors import EnvironmentFault
+from soulsgui.errors import EnvironmentFault, counted
 from soulsgui.wire.messages.base import LONGEST_DETAILS, Instance
 from soulsgui.wire.messages.heartbeat import Answer, GreedyPlay, Heartbeat, InferenceFigures, Phase
 from soulsgui.wire.messages.owner import KEPT_EPISODES, KEPT_FOR_S, MOST_EPISODES, OwnEpisode
@@ -251,10 +251,6 @@ class ProgressLog:
 
 def made_words(progress: Progress) -> str:
     """Return what a client has made for its run, such as "2,048 steps (16 dropped), 1 episode"."""
-
-    def counted(count: int, thing: str) -> str:
-        return f"{count:,} {thing}" + ("" if count == 1 else "s")
-
     dropped = f" ({progress.dropped:,} dropped)" if progress.dropped else ""
     late = f", {progress.late_steps:,} late" if progress.late_steps else ""
     by_hand = f", {progress.human_steps:,} by hand" if progress.human_steps else ""

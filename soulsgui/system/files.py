@@ -84,7 +84,11 @@ def _write_aside_and_replace(
 ) -> None:
     aside = path.with_name(f".{path.name}.{secrets.token_hex(6)}.tmp")
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
-    descriptor = os.open(aside, flags, create_mode)
+    try:
+        descriptor = os.open(aside, flags, create_mode)
+    except OSError as error:
+        error.filename = str(path)  # which a user knows
+        raise
     try:
         with os.fdopen(descriptor, "wb") as file:
             if mode is not None and platform != "win32":

@@ -16,7 +16,7 @@ from soulsgui.wire.keys import is_own_name
 from soulsgui.wire.messages.metrics import AttemptStart
 
 Judge = Literal["training", "evaluation", "both"]
-"""Whose mean return reaches the goal; `both`: training episodes claim it, greedy ones confirm it."""
+"""Whose mean return reaches the goal; `both`: training episodes claim it, greedy episodes confirm it."""
 
 _WINDOWS_KEPT = 4  # attempts whose stragglers still get a window of their own
 

@@ -21,7 +21,14 @@ import torch
 from soulsgui.config.layers import ConfigLike, as_settings, load_run_settings
 from soulsgui.config.paths import RunFolder, default_folders
 from soulsgui.config.schema import public_values
-from soulsgui.errors import CheckpointError, CheckpointMisfitError, ServiceError, SoulsGuiError, error_words
+from soulsgui.errors import (
+    CheckpointError,
+    CheckpointMisfitError,
+    ServiceError,
+    SoulsGuiError,
+    counted,
+    error_words,
+)
 from soulsgui.policies.exploration import without_noise
 from soulsgui.rl.agents.base import Agent
 from soulsgui.rl.buffers.array_storage import IN_FILE
@@ -200,7 +207,8 @@ class TrainingNode(ABC):
         threads = choose_threads(learner.threads, weights, (os.cpu_count() or 1) // learner.processes)
         torch.set_num_threads(threads)
         training.status.learns_on = hardware_words(training.device, learner.processes)
-        logger.info("%d weights learn on %s, with %d thread(s)", weights, training.status.learns_on, threads)
+        where, with_threads = training.status.learns_on, counted(threads, "thread")
+        logger.info("%d weights learn on %s, with %s", weights, where, with_threads)
         if not training.folder.config.exists():
             self.save_config(training.folder.config)
         training.count_attempt()

@@ -50,7 +50,7 @@ READS: dict[Make, tuple[str, dict[str, object] | None, str, str]] = {
     PlotsPage: ("runs.list", {"runs": []}, "Reading the list of runs …", "No run yet"),
     RunsPage: ("runs.list", {"runs": []}, "Reading the list of runs …", "No run yet"),
     ConfigPage: ("config.get", None, "Reading the configuration …", ""),
-    LogsPage: (LOGS, LINES, "Reading …", "Nothing was written yet."),
+    LogsPage: (LOGS, LINES, "Reading …", "Nothing has been written yet."),
     events_tab: ("history.events", {"events": []}, "Reading the events …", "Nothing happened yet"),
     OverviewPage: (LOGS, LINES, "Reading the last lines …", "What the services write appears here."),
 }

@@ -27,7 +27,7 @@ def plain(status: Status) -> dict[str, object]:
     return status.model_dump(mode="json")
 
 
-WAITING = {"state": "waiting", "detail": "1 of 2 clients"}
+WAITING = {"state": "waiting", "detail": "1 of 2 clients are ready"}
 SAVING = {"state": "saving", "detail": "saving and ending its services", "env_steps_per_s": 0.0}
 JUDGED, EVALUATED = {"goal_judged_by": "evaluation"}, {"evaluation_return": 356.0}
 LITTLE = {"env_steps": 12, "updates": 0, "episodes": 1, "seconds": 1.0, "mean_return": None}
@@ -39,7 +39,7 @@ ALL = f"{STEPS} · 4,400 updates · 34,567 episodes · mean return 90.1 of 475 �
     ("width", "changes", "line"),
     [
         (80, {}, f"running · {STEPS} · mean return 90.1 of 475 · {RATE}"),
-        (None, WAITING, f"waiting (1 of 2 clients) · {ALL}"),
+        (None, WAITING, f"waiting (1 of 2 clients are ready) · {ALL}"),
         (80, SAVING, f"saving · {STEPS} · mean return 90.1 of 475 · 1 h 1 min"),
         (80, JUDGED | EVALUATED, f"running · {STEPS} · evaluation 356.0 of 475 · {RATE}"),
         (80, JUDGED | WAITING, f"waiting · {STEPS} · mean return 90.1 · {RATE}"),

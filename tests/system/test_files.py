@@ -251,6 +251,14 @@ def test_a_full_disk_is_told_with_its_place(tmp_path: Path, monkeypatch: pytest.
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_folder_that_takes_no_file_is_told_with_the_file_that_was_to_be_written(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    path = tmp_path / "file" / "config.yaml"
+    with pytest.raises(NotADirectoryError) as raised:
+        atomic_write(path, b"")
+    assert raised.value.filename == str(path)
+
+
 def test_a_disk_without_inodes_is_not_called_one_without_room(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -61,7 +61,7 @@ def _steps(algorithm: str, updates: int) -> int:
 def test_it_takes_in_learns_publishes_and_tells(run_node: RunNode, tmp_path: Path, algorithm: str) -> None:
     settings = settings_of(algorithm)
     with run_node(settings) as node:
-        words = "0 of 1 clients" if algorithm == "ppo" else "no clients"
+        words = "0 of 1 clients are ready" if algorithm == "ppo" else "no clients"
         node.wait_for(lambda now: (now.phase, now.detail) == ("waiting", words), "it waits")
         tick = node.node.training.status.tick
         threading.Event().wait(0.3)

@@ -93,7 +93,7 @@ def _reached(offered: OfferedServer | None, trouble: str) -> Look:
         trip = offered.round_trip_s or 0.0
         words = f"It answers at {offered.address}, in {text.count(max(round(1000 * trip), 1))} ms"
         return Look("state-good", Tone.GOOD, words)
-    words = f"{text.sentence(offered.error)} You can agree all the same: it is tried again and again."
+    words = f"{text.sentence(offered.error)} You can agree anyway: this computer keeps trying."
     return Look("state-warning", Tone.WARNING, words)
 
 

@@ -136,7 +136,7 @@ class LogSection(QWidget):
             self.opened.emit()
 
     def _take(self, lines: list[LogLine]) -> None:
-        none = "No line kept of the log matches." if self.pane.narrow else "Nothing was written yet."
+        none = "No line kept of the log matches." if self.pane.narrow else "Nothing has been written yet."
         self.pane.show_empty_text(none)
         self.pane.replace(lines)
 

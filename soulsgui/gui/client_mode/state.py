@@ -161,7 +161,7 @@ def _not_there_yet(server: ServerStatus, now: float) -> tuple[Look, str]:
 
 def _away(client: ClientStatus | None, server: ServerStatus, now: float) -> tuple[Look, str]:
     look = Look("state-lost", Tone.WARNING, _away_title(server, now))
-    detail = f"{server.error} It is tried again all the time.".strip()
+    detail = f"{server.error} This computer keeps trying.".strip()
     if client is not None and client.buffered >= _WORTH_TELLING_BYTES:
         waits = f"{text.size(client.buffered)} of play wait for it."
         detail = f"{waits} {detail}"
@@ -271,7 +271,7 @@ def trial_words(found: ServerTest, server: str) -> tuple[str, str, str]:
         return (
             "error",
             f"{server} answers, but does not let this computer in.",
-            f"{text.sentence(found.error)} Was the invitation taken back? "
+            f"{text.sentence(found.error)} Was the invitation revoked? "
             "Ask its owner for a new one and paste it.",
         )
     if not found.address:

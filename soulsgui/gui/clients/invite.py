@@ -125,6 +125,15 @@ def _button(words: str, then: Callable[[], None], parent: QWidget, icon: str = "
     return button
 
 
+def _line(name: str, what: str, parent: QWidget) -> QLineEdit:
+    """Return a line that is read and selected, and not typed into."""
+    line = QLineEdit(parent)
+    line.setObjectName(name)
+    line.setReadOnly(True)
+    line.setAccessibleName(what)
+    return line
+
+
 class InviteDialog(FittingDialog):
     """Asks for a name, invites, and gives the invitation out: as a link, as a file."""
 
@@ -179,19 +188,23 @@ class InviteDialog(FittingDialog):
         self._title = Heading("", 1, page)
         self._title.setWordWrap(True)
         self.told = wrapped("", page)
+        self.warned = Remark(page, "warning")
         self.said = Remark(page, "good")
         self.not_done = Remark(page)
         card = QFrame(page)
         card.setProperty("part", "card")
-        self.link = QLineEdit(card)
-        self.link.setObjectName("inviteLink")
-        self.link.setReadOnly(True)
-        self.link.setAccessibleName("The invitation as a link")
+        self.link = _line("inviteLink", "The invitation as a link", card)
         self.copy = _button("&Copy link", self._copy, card, "copy")
         make_primary(self.copy)
         self.save = _button("&Save file…", self._ask_for_path, card, "save")
-        row((self.link, 1), self.copy, self.save, on=card, margins=(GAP_M, GAP_M, GAP_M, GAP_M))
-        parts = (self._title, self.told, card, self.said, self.not_done, None, self._make_foot(page))
+        unpack = "Without SoulsGUI there yet: unpack it, put the file into its folder, and type there"
+        self.command = _line("inviteCommand", "The command for a computer without SoulsGUI", card)
+        self.copy_command = _button("Copy co&mmand", self._copy_command, card, "copy")
+        given = row((self.link, 1), self.copy, self.save)
+        typed = row((self.command, 1), self.copy_command)
+        column(given, wrapped(unpack, card), typed, on=card, margins=(GAP_M, GAP_M, GAP_M, GAP_M))
+        said = (self.warned, self.said, self.not_done)
+        parts = (self._title, self.told, card, *said, None, self._make_foot(page))
         column(*parts, on=page, margins=NO_MARGINS, gap_px=GAP_M)
         return page
 
@@ -250,13 +263,12 @@ class InviteDialog(FittingDialog):
         self._title.setText(f"{made.client} is invited")
         told = (
             "Give the link or the file to that computer and nobody else: whoever has one plays as "
-            f"{made.client}. It is shown this once; later you can only invite again.\n"
-            "Without SoulsGUI there yet: unpack it, and in its folder type "
-            f"python3 packaging/bootstrap.py client {invitation_file_name(made.client)}"
+            f"{made.client}. It is shown this once; later you can only invite again."
         )
-        if not made.lan:
-            told += "\nOnly the server's computer can use it: the server is not open to the network."
         self.told.setText(told)
+        closed = "Only the server's computer can use it: the server is not open to the network."
+        self.warned.setText("" if made.lan else closed)
+        self.command.setText(f"python3 packaging/bootstrap.py client {invitation_file_name(made.client)}")
         self.link.setText(made.link)
         self.link.setCursorPosition(0)
         self._say("")
@@ -274,6 +286,10 @@ class InviteDialog(FittingDialog):
     def _copy(self) -> None:
         QGuiApplication.clipboard().setText(self.link.text())
         self._say("Copied. On the other computer: Client mode, Paste link.")
+
+    def _copy_command(self) -> None:
+        QGuiApplication.clipboard().setText(self.command.text())
+        self._say("Copied. On the other computer: in the folder of SoulsGUI, beside the saved file.")
 
     def _ask_for_path(self) -> None:
         if self._made is None:

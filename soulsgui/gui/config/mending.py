@@ -227,7 +227,7 @@ class MendConfigDialog(FittingDialog):
             self.mending.read()
             self._show()
         if self.mending.problems:
-            self.wrong.setText("There are mistakes still: each line above leads to one.")
+            self.wrong.setText("There are still mistakes: each line above leads to one.")
             return
         try:
             if self.mending.changed:

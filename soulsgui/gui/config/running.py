@@ -143,7 +143,7 @@ class RunningTab(QWidget):
         edits = self.form.edits if self.form is not None else None
         changed = sorted(edits.own) if edits is not None else []
         wrong = "Fix the mistakes first." if edits is not None and edits.problems else ""
-        refusal = away or wrong or ("" if changed else "Nothing is changed yet.")
+        refusal = away or wrong or ("" if changed else "Nothing has been changed yet.")
         self.apply.allow(not refusal, refusal or f"Let the run continue with {', '.join(changed)}")
         nothing = "Nothing was changed, or all of it was taken back."
         back = f"Take back: {change_words(self._last)}" if self._last else ""

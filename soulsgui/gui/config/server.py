@@ -128,7 +128,7 @@ class ServerTab(QWidget):
         self.lan.setEnabled(known is not None)
         self.port.setEnabled(known is not None and bool(known.port))
         self.public.setEnabled(self.lan.isEnabled() and self.lan.isChecked())
-        refusal = away or ("" if self._changes() else "Nothing is changed yet.")
+        refusal = away or ("" if self._changes() else "Nothing has been changed yet.")
         self.apply.allow(not refusal, refusal)
         refusal = why_refused("alerts.test", connection, status)
         self.test.allow(not refusal, refusal or "Send one to the webhook that the server uses")

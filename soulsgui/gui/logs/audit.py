@@ -76,7 +76,7 @@ class AuditTab(QWidget):
         self._fetch.request()
 
     def _take(self, result: dict[str, Any]) -> None:
-        self._empty.say("Nothing was changed yet", "Commands of windows and command lines are listed here.")
+        self._empty.say("Nothing has been changed yet", "Commands of windows and command lines appear here.")
         self._show([AuditEntry.model_validate(one) for one in result["entries"]])
 
     def _show_connection(self, connection: Connection) -> None:

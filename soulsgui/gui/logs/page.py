@@ -256,7 +256,7 @@ class LogsPage(QWidget):
             return refusal.words()
         if narrowed:
             return nothing_found(self.place, self.service.currentText(), self.run.currentText())
-        return "Nothing was written yet."
+        return "Nothing has been written yet."
 
     def _show_connection(self, connection: Connection) -> None:
         if connection.live:
@@ -271,7 +271,7 @@ class LogsPage(QWidget):
     def save_to(self, path: str) -> None:
         """Write the lines shown into a file, and tell what became of it."""
         words = as_file(self.pane.shown)
-        write_file(self._shell, path, lambda place: place.write_text(words, encoding="utf-8"))
+        write_file(self._shell, path, words.encode)
 
     def showEvent(self, event: QShowEvent) -> None:
         """Show the present."""

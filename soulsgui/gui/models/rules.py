@@ -39,9 +39,7 @@ SCORE_TITLES = {
 }
 """What runs are judged by, as people call it."""
 
-STOP_SWEEP = Question(
-    "Stop the sweep?", "The runs of its present trials are ended, and count as given up.", "Stop"
-)
+STOP_SWEEP = Question("Stop the sweep?", "Its running trials end now and count as pruned.", "Stop")
 
 _AT_GOAL = ("mean_return", "env_steps")
 _GONE = ("left", "revoked", "refused")
@@ -150,7 +148,7 @@ def stop_question(service: ServiceStatus, run: RunStatus) -> Question | None:
     """Return what to ask before a service is stopped; None when nothing waits for it."""
     if service.kind != "trainer" or not run_is_active(run.state):
         return None
-    sentence = "Clients will wait until it is started again; it is not restarted by itself."
+    sentence = "Clients will wait until it is started again; it is not restarted automatically."
     if run.checkpoint_age_s is not None:
         sentence += f" It saves before it ends (last checkpoint {text.ago(run.checkpoint_age_s)})."
     return Question("Stop the trainer?", sentence, "Stop trainer")
@@ -218,7 +216,7 @@ _ADMITTING = (
         "Revoking …",
         "Revoked",
         "state-refused",
-        "Take its invitation back: it is cut off at once",
+        "Revoke its invitation: it is cut off at once",
     ),
 )
 _FORGET = ClientAction(
@@ -264,7 +262,7 @@ def why_not_possible(action: str, client: ClientStatus, status: Status) -> str:
         if client.wish != "run":
             return ""
         if is_paused_there(client.state, client.wish):
-            return f"{name} is paused on its own computer: there it is told to go on."
+            return f"{name} is paused on its own computer: it can only be resumed there."
         return f"{name} is not paused."
     if gone:
         return f"{name} is {client_look(client.state).word.lower()}: there is nobody to ask."

@@ -40,13 +40,16 @@ def seconds_to(goal: float, times: NDArray[np.float64], values: NDArray[np.float
 
 
 def seconds_left(run: RunStatus, to_return: float | None) -> float | None:
-    """Return how long a run goes on until one of its goals is reached, None while nobody can tell."""
-    if not run_is_active(run.state):
+    """Return how long a run goes on until one of its goals is reached, None while nobody can tell.
+
+    At the goal it ends, or that is being confirmed: nobody can tell how long that takes.
+    """
+    if not run_is_active(run.state) or run.state == "saving":
         return None
     found = [] if to_return is None else [to_return]
     if run.goal_env_steps is not None and run.env_steps_per_s:
         found.append(max(run.goal_env_steps - run.env_steps, 0) / run.env_steps_per_s)
-    return min(found, default=None)
+    return min(found, default=None) or None
 
 
 def gain_of_one_more(waits: float, clients: int, in_rounds: bool) -> float:

@@ -411,7 +411,7 @@ class LocalClientsCard(_Card):
 
     def _arrange_buttons(self) -> None:
         possible, any_there = self.connected and not self.why_not, bool(self._clients)
-        fewer = self.why_not or "One client less on the server itself"
+        fewer = self.why_not or "One client fewer on the server itself"
         self.fewer.allow(possible and any_there, fewer if any_there else "There is none.")
         self.more.allow(possible, self.why_not or "One client more on the server itself")
         self.each.setEnabled(any_there)

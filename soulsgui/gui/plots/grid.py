@@ -15,7 +15,7 @@ from soulsgui.gui.plots.layout import PlotLayout
 from soulsgui.gui.plots.moments import Moments
 from soulsgui.gui.plotting.controls import smoothing_weight
 from soulsgui.gui.plotting.export import as_csv
-from soulsgui.gui.plotting.rows import Mark
+from soulsgui.gui.plotting.rows import Axis, Mark
 from soulsgui.gui.theme import GAP_M
 from soulsgui.gui.throttle import Throttle
 from soulsgui.gui.widgets.boxes import NO_MARGINS
@@ -200,6 +200,16 @@ class PlotGrid(QScrollArea):
         """Ask for all curves again."""
         for cell in self.cells.values():
             cell.view.renew()
+
+    @property
+    def axis(self) -> Axis:
+        """What x means."""
+        return self._layout.axis
+
+    @property
+    def named(self) -> list[tuple[str, int]]:
+        """The names of all curves, each with the number of its colour."""
+        return list(dict.fromkeys(one[1:] for cell in self.cells.values() for one in cell.drawn))
 
     def values_in_view(self) -> str:
         """Return the rows in view as a table."""

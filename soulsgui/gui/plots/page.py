@@ -49,7 +49,7 @@ class PlotsPage(QWidget):
         self._known: set[str] = set()  # metrics that there are rows of
         self._build()
         self.moments = Moments(feed, self)
-        self.saving = Saving(shell, self.grid.drawn, self.grid.values_in_view)
+        self.saving = Saving(shell, self.grid)
         self._mark = Throttle(self, self._show_marks, _TOGETHER_MS)
         self._list = Throttle(self, self._take_runs, 0)
         self._connect()

@@ -18,6 +18,7 @@ from soulsgui.gui.plotting.mean import Drawn
 from soulsgui.gui.plotting.rows import Axis, Mark, mark_at
 from soulsgui.gui.plotting.scale import Scale, ScaleKind
 from soulsgui.gui.plotting.series import Piece, Points, Reading
+from soulsgui.gui.plotting.swatch import Swatch
 from soulsgui.gui.theme import GAP_S, GAP_XS
 from soulsgui.gui.widgets.boxes import row
 from soulsgui.gui.widgets.labels import ElidedLabel, Label
@@ -413,26 +414,6 @@ class View(pg.ViewBox):  # type: ignore[misc]
         self.reset.emit()
 
 
-class _Swatch(QWidget):
-    """A short line in a curve's colour; without one the upright dashes of a moment."""
-
-    def __init__(self, colour: int | None, parent: QWidget) -> None:
-        super().__init__(parent)
-        self._colour = colour
-        side = self.fontMetrics().height()
-        self.setFixedSize(side + 4, side)
-
-    def paintEvent(self, event: QPaintEvent) -> None:
-        painter = QPainter(self)
-        colours = colours_of(self)
-        if self._colour is None:
-            painter.setPen(QPen(QColor(colours.edge), 1, Qt.PenStyle.DashLine))
-            painter.drawLine(self.width() // 2, 0, self.width() // 2, self.height())
-            return
-        line = QRectF(0, self.height() / 2 - 1.5, self.width(), 3)
-        painter.fillRect(line, QColor(colours.curve(self._colour)))
-
-
 class Readout(QWidget):
     """The values under the crosshair, a line for each curve: for more than the legend has room for."""
 
@@ -493,7 +474,7 @@ class Legend(QWidget):
         self._parts: list[QWidget] = []
         self._curves: Sequence[DrawnCurve] = ()
         self._moment = Label("checkpoint or resume", self)
-        self._moments = [_Swatch(None, self), self._moment]
+        self._moments = [Swatch(None, self), self._moment]
         for part in self._moments:
             part.hide()
         self.setToolTip("Dotted pieces of a curve are what a resume from a checkpoint overwrote.")
@@ -519,7 +500,7 @@ class Legend(QWidget):
             return
         for curve in curves:
             label = Label(curve.name, self)
-            for part in (_Swatch(curve.colour, self), label):
+            for part in (Swatch(curve.colour, self), label):
                 self._row.insertWidget(len(self._parts), part)
                 self._parts.append(part)
 

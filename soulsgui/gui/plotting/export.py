@@ -1,12 +1,12 @@
-"""What is in view of curves as a table, and a widget as a picture."""
+"""What is in view of curves as a table, and widgets as a picture."""
 
 import csv
 import io
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 
-from PySide6.QtCore import QBuffer, QByteArray, QIODevice, QPoint
-from PySide6.QtGui import QPainter
+from PySide6.QtCore import QBuffer, QByteArray, QIODevice, QPoint, QRect, QSize
+from PySide6.QtGui import QPainter, QPixmap
 from PySide6.QtSvg import QSvgGenerator
 from PySide6.QtWidgets import QWidget
 
@@ -60,19 +60,33 @@ def _no_formula(name: str) -> str:
     return f"'{name}" if name.startswith(_FORMULA) else name
 
 
-def as_svg(widget: QWidget, title: str) -> bytes:
-    """Return a widget as a drawing that can be enlarged."""
+def as_pixmap(above: QWidget, below: QWidget) -> QPixmap:
+    """Return two widgets below each other as a picture."""
+    pictures = above.grab(), below.grab()
+    whole = QPixmap(pictures[0].width(), sum(one.height() for one in pictures))
+    whole.setDevicePixelRatio(pictures[0].devicePixelRatio())
+    painter = QPainter(whole)
+    painter.drawPixmap(0, 0, pictures[0])
+    painter.drawPixmap(0, above.height(), pictures[1])
+    painter.end()
+    return whole
+
+
+def as_svg(title: str, above: QWidget, below: QWidget) -> bytes:
+    """Return two widgets below each other as a drawing that can be enlarged."""
+    size = QSize(above.width(), above.height() + below.height())
     drawing = QByteArray()
     target = QBuffer(drawing)
     target.open(QIODevice.OpenModeFlag.WriteOnly)
     generator = QSvgGenerator()
     generator.setOutputDevice(target)
-    generator.setSize(widget.size())
-    generator.setViewBox(widget.rect())
+    generator.setSize(size)
+    generator.setViewBox(QRect(QPoint(), size))
     # Else it takes a screen of 90 dots an inch for granted, and makes the letters too large.
-    generator.setResolution(widget.logicalDpiX())
+    generator.setResolution(above.logicalDpiX())
     generator.setTitle(title)
     painter = QPainter(generator)
-    widget.render(painter, QPoint())
+    above.render(painter, QPoint())
+    below.render(painter, QPoint(0, above.height()))
     painter.end()
     return bytes(drawing.data())

@@ -199,7 +199,7 @@ class CheckpointsTab(QWidget):
         ]
         self.copy = self.more.add("Copy path", "copy", self._copy)
         self.more.menu_of.addSeparator()
-        self.trash = self.more.add("Move to the bin", "trash", self._trash)
+        self.trash = self.more.add("Move checkpoint to the bin", "trash", self._trash, "delete remove")
         buttons: list[QAbstractButton] = [
             self.watch,
             self.evaluate,
@@ -324,7 +324,7 @@ class CheckpointsTab(QWidget):
         self.watch.setEnabled(not damaged)
         self.watch.explain(damaged or "See this checkpoint play")
         self.evaluate.setEnabled(not damaged)
-        self.evaluate.explain(damaged or "Play episodes with it, beside the training")
+        self.evaluate.explain(damaged or "Play episodes with it, alongside the training")
         allow(self.edit, damaged, "Your own words about it")
         pinned = chosen is not None and chosen.pinned
         self.pin.setText("Unpin" if pinned else "Pin")

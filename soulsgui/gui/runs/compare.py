@@ -25,6 +25,7 @@ from soulsgui.gui.settings.spec import as_yaml, specs
 from soulsgui.gui.shell import Shell
 from soulsgui.gui.shell.pages import PLOTS
 from soulsgui.gui.widgets.boxes import TAB_MARGINS, column, row
+from soulsgui.gui.widgets.command_button import ALSO
 from soulsgui.gui.widgets.fitting_button import FittingButton
 from soulsgui.gui.widgets.labels import ElidedLabel, Heading, muted, wrapped
 from soulsgui.gui.widgets.table import Deed, Table
@@ -126,7 +127,8 @@ class ComparePanel(QWidget):
         self.table.setSelectionMode(Table.SelectionMode.ExtendedSelection)
         self.curves = FittingButton("Curves", "page-plots", self)
         self.curves.clicked.connect(lambda: self._shell.show_page(PLOTS, **self._drawable))
-        self.trash = FittingButton("Move to the bin", "trash", self)
+        self.trash = FittingButton("Move runs to the bin", "trash", self)
+        self.trash.setProperty(ALSO, "delete remove")
         self.trash.clicked.connect(self.trash_wanted)
         head = row(self._title, (self._words, 1), self.curves, self.trash)
         column(head, self.warning, (self.table, 1), on=self, margins=TAB_MARGINS)

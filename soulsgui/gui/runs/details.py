@@ -290,7 +290,7 @@ class RunDetails(QWidget):
         self.copy = self.more.add("Copy path", "copy", self._copy)
         self.open = self.more.add("Open folder", "folder", self._open)
         self.more.menu_of.addSeparator()
-        self.trash = self.more.add("Move to the bin", "trash", self.trash_wanted.emit)
+        self.trash = self.more.add("Move run to the bin", "trash", self.trash_wanted.emit, "delete remove")
         return [self.resume, self.without_goal, self.again, self.curves, self.edit, self.more]
 
     def show_run(self, run: RunSummary | None) -> None:

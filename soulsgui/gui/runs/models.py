@@ -296,7 +296,7 @@ def _place_on_top(row: RunSummary) -> tuple[int, int]:
 
 
 _KIND_TIPS = {
-    "current": "Saved every few rounds by itself, and at the end of the run",
+    "current": "Saved automatically every few rounds, and at the end of the run",
     "previous": "Current until a newer one was saved",
     "best": "The model with the best mean return so far",
     "manual": "Saved by hand",

@@ -93,7 +93,7 @@ class QueuePanel(QWidget):
     def _question_of_all(self) -> Question | None:
         sentence = "The settings of those that wait are discarded; runs that have begun stay."
         name = self._row.experiment if self._row is not None else ""
-        return Question(f"Take all that waits of {name} out of the queue?", sentence, "Take out")
+        return Question(f"Take all waiting runs of {name} out of the queue?", sentence, "Take out")
 
     def _remove_all(self) -> Call | None:
         row = self._row

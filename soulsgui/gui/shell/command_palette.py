@@ -31,6 +31,7 @@ from soulsgui.gui.shell.pages import CLIENTS, CONFIG, RUNS
 from soulsgui.gui.states import client_look, run_look
 from soulsgui.gui.theme import GAP_S
 from soulsgui.gui.widgets.boxes import DIALOG_MARGINS, column
+from soulsgui.gui.widgets.command_button import ALSO
 from soulsgui.gui.widgets.dialog import FittingDialog
 from soulsgui.gui.widgets.empty_state import EmptyState
 from soulsgui.gui.widgets.fitting_button import FittingButton
@@ -59,10 +60,11 @@ class Entry:
     about: str = ""
     keys: str = ""
     why: str = ""  # it can't be done now; empty when it can
+    also: str = ""  # words that find it, too, and are not shown
 
     @cached_property
     def _heaps(self) -> tuple[str, str]:
-        return self.title.casefold(), f"{self.kind} {self.about}".casefold()
+        return self.title.casefold(), f"{self.kind} {self.about} {self.also}".casefold()
 
     @cached_property
     def _parts(self) -> tuple[list[str], list[str]]:
@@ -150,7 +152,8 @@ class _Control(NamedTuple):
         """Return how it is listed."""
         keys = self._pressed.shortcut().toString(QKeySequence.SequenceFormat.NativeText)
         mark = str(self._pressed.property("iconName") or "arrow-right")
-        return Entry("Command", self.title, mark, act, self.told, keys, why)
+        also = str(self._pressed.property(ALSO) or "")
+        return Entry("Command", self.title, mark, act, self.told, keys, why, also)
 
 
 def _controls(area: QWidget) -> Iterator[_Control]:
@@ -301,7 +304,8 @@ class CommandPalette(FittingDialog):
     def _pages(self) -> Iterator[Entry]:
         for entry in self._window.navigation.entries:
             act = partial(self._window.show_page, entry.name)
-            yield Entry("Page", entry.title, entry.icon, act, keys=self._window.navigation.keys[entry.name])
+            keys = self._window.navigation.keys[entry.name]
+            yield Entry("Page", entry.title, entry.icon, act, keys=keys, also=entry.also)
 
     def _clients(self, feed: Feed) -> Iterator[Entry]:
         for client in feed.status.clients:
@@ -310,8 +314,11 @@ class CommandPalette(FittingDialog):
             yield Entry("Client", client.name, look.icon, act, f"{look.word} · {client.host}")
 
     def _manual(self) -> Iterator[Entry]:
-        for page, title in manual_pages().items():
+        for page, (title, *headings) in manual_pages().items():
             yield Entry("Manual", title, "help", partial(self._window.open_manual, page), page.stem)
+            for heading in headings:
+                act = partial(self._window.open_manual, page, heading)
+                yield Entry("Manual", heading, "help", act, title)
 
     def _of_runs(self) -> Iterator[Entry]:
         for run in self._listed.entries:

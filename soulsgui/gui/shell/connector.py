@@ -134,6 +134,7 @@ class Connector(QObject):
     def show_server(self, remote: RemoteServer | None) -> None:
         """Follow another computer's server from now on, or, with None, that of this one."""
         if self._life is not None:
+            self._feed.leave_calls()  # whose connection would tell them that no server runs
             self._life.cancel()
         self._life = self._tasks.spawn(self._begin_anew(remote), "connection")
 

@@ -52,7 +52,7 @@ def end_words(run: RunStatus) -> EndWords | None:
             title += f" and {steps} steps"
         detail = {
             "evaluation": f"Mean of an evaluation: {mean}. The run made {steps} steps.",
-            "both": f"{window_words(run)}: {mean}; greedy ones confirmed it.",
+            "both": f"{window_words(run)}: {mean}; greedy episodes confirmed it.",
             "training": f"{window_words(run)}: {mean}.",
         }[run.goal_judged_by]
         return EndWords("star", Tone.GOOD, title, detail)

@@ -1,5 +1,6 @@
 """The manual: the pages of `docs/` as they are shipped, read in a dialog of the window."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +14,14 @@ from soulsgui.gui.widgets.dialog import FittingDialog
 START = "window.md"
 _CHARACTERS = 96
 _LINES = 34
+_HEADING = re.compile(r"(?:\A#|^##) (.+)", re.MULTILINE)
 _DIALECT = QTextDocument.MarkdownFeature.MarkdownDialectGitHub | QTextDocument.MarkdownFeature.MarkdownNoHTML
 
 
-def manual_pages() -> dict[Path, str]:
-    """Return the pages, each with its title."""
+def manual_pages() -> dict[Path, list[str]]:
+    """Return the pages, each with its title and the headings of its sections."""
     pages = sorted(shipped("docs").rglob("*.md"))
-    return {page: page.read_text(encoding="utf-8").partition("\n")[0].lstrip("# ") for page in pages}
+    return {page: _HEADING.findall(page.read_text(encoding="utf-8").replace("`", "")) for page in pages}
 
 
 class _Pages(QTextBrowser):

@@ -22,6 +22,7 @@ from soulsgui.gui.states import clients_here, run_is_active
 from soulsgui.gui.text import plural, tip
 from soulsgui.gui.theme import GAP_M, Theme, ThemeChoice
 from soulsgui.gui.widgets.ask import ask
+from soulsgui.gui.widgets.command_button import ALSO
 from soulsgui.gui.widgets.dialog import FittingDialog
 from soulsgui.gui.widgets.inputs import leave_wheel_to_page
 from soulsgui.gui.widgets.labels import muted, set_tip, wrapped
@@ -80,7 +81,7 @@ class SettingsDialog(FittingDialog):
         else:
             self.why_no_tray.hide()
         self.notifies.setEnabled(not no_tray)
-        set_tip(self.notifies, "This desktop has no tray, where they would come from." if no_tray else "")
+        set_tip(self.notifies, "This desktop has no tray, which notifications need." if no_tray else "")
         form.addRow(self.notifies)
         form.addRow(self.at_login)
         hint = "These belong to this window. What is trained, and how, is set under Config."
@@ -118,7 +119,7 @@ class SettingsDialog(FittingDialog):
         except OSError as error:
             with QSignalBlocker(self.at_login):
                 self.at_login.setChecked(not on)
-            self.say_wrong(f"The system does not take it: {error}")
+            self.say_wrong(f"The system refused it: {error}")
 
     def _say_trouble(self, trouble: str) -> None:
         self.say_wrong(f"This holds until the window is closed: {trouble}" if trouble else "")
@@ -160,9 +161,9 @@ class WindowMenu(QMenu):
         self.find_anything = self._add("&Find anything…", "Ctrl+K")
         self.welcome = self._add("&Welcome")
         self.invite = self._add("&Invite a computer…")
-        self.settings = self._add("&Settings…", "Ctrl+,")
+        self.settings = self._add("&Settings…", "Ctrl+,", "theme dark light font size notifications login")
         self.settings.triggered.connect(self._open_settings)
-        self.manual = self._add("&Manual", "F1")
+        self.manual = self._add("&Manual", "F1", "help documentation")
         self.addSeparator()
         self.shut_down = self._add("Shut &down the server…")
         self.shut_down.triggered.connect(self._ask_shut_down)
@@ -171,8 +172,9 @@ class WindowMenu(QMenu):
         self.quit = self._add("&Quit", "Ctrl+Q")
         self.aboutToShow.connect(self._update)
 
-    def _add(self, words: str, keys: str = "") -> QAction:
+    def _add(self, words: str, keys: str = "", also: str = "") -> QAction:
         action = QAction(words, self)
+        action.setProperty(ALSO, also)
         if keys:
             action.setShortcut(QKeySequence(keys))
             # The shortcut belongs to the window: the menu is closed when it is used.

@@ -33,12 +33,16 @@ _ROOM_PX = 30
 _ROW_ROOM_PX = 16
 
 WELCOME, OVERVIEW, CLIENTS, PLOTS, RUNS = "welcome", "overview", "clients", "plots", "runs"
+_OF_RUNS = "compare checkpoints queue bin delete experiments sweeps"
 CONFIG, LOGS, CLIENT = "config", "logs", "client"
 
 
 @dataclass(frozen=True)
 class PageEntry:
-    """One page: its code is `module:class`, imported when first shown; `alone` is of use without a server."""
+    """One page: its code is `module:class`, imported when first shown; `alone` is of use without a server.
+
+    `also` are words that Ctrl+K finds it by, beside its title.
+    """
 
     name: str
     title: str
@@ -47,6 +51,7 @@ class PageEntry:
     mode: Mode | None = Mode.SERVER
     listed: bool = True
     alone: bool = False
+    also: str = ""
 
     def load(self) -> type[Any]:
         """Import the page's class: a widget made with `(feed, shell, parent)`.
@@ -67,8 +72,8 @@ def page_entries() -> dict[str, PageEntry]:
         PageEntry(WELCOME, "Welcome", "star", f"{gui}.welcome.page:WelcomePage", None, False, alone=True),
         PageEntry(OVERVIEW, "Overview", "page-overview", f"{gui}.overview.page:OverviewPage"),
         PageEntry(CLIENTS, "Clients", "page-clients", f"{gui}.clients.page:ClientsPage"),
-        PageEntry(PLOTS, "Plots", "page-plots", f"{gui}.plots.page:PlotsPage"),
-        PageEntry(RUNS, "Runs", "page-runs", f"{gui}.runs.page:RunsPage"),
+        PageEntry(PLOTS, "Plots", "page-plots", f"{gui}.plots.page:PlotsPage", also="compare curves"),
+        PageEntry(RUNS, "Runs", "page-runs", f"{gui}.runs.page:RunsPage", also=_OF_RUNS),
         PageEntry(CONFIG, "Config", "page-config", f"{gui}.config.page:ConfigPage"),
         PageEntry(LOGS, "Logs", "page-logs", f"{gui}.logs.page:LogsPage", alone=True),
         PageEntry(

@@ -9,7 +9,7 @@ from PySide6.QtCore import QSettings
 
 from soulsgui.gui.client_mode.runner import ClientSide
 from soulsgui.gui.feed import Call
-from soulsgui.system import explained
+from soulsgui.system import atomic_write, explained
 from soulsgui.wire.control import ApiError, Exported, RunStatus, RunSummary
 
 INVITATION = "invitation"
@@ -78,13 +78,13 @@ def carry_out(shell: Shell, call: Call, done: Callable[[dict[str, Any]], object]
     call.tell_problem(partial(notify_problem, shell))
 
 
-def write_file(shell: Shell, path: str, write: Callable[[Path], object]) -> None:
-    """Write a file of this computer, and tell what became of it."""
+def write_file(shell: Shell, path: str, content: Callable[[], bytes]) -> None:
+    """Write a file of this computer whole or not at all, and tell what became of it."""
     try:
-        write(Path(path))
+        atomic_write(Path(path), content())
     except OSError as error:
-        why, remedy = explained(error)
-        shell.notify("error", f"It was not saved: {why}", remedy or "Choose another folder.")
+        why, _ = explained(error)  # whose remedy is for the folders of a server
+        shell.notify("error", f"It was not saved: {why}", "Choose another folder.")
     else:
         shell.notify("success", f"Saved as {path}")
 

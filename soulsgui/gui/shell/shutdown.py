@@ -131,7 +131,7 @@ class LeavingDialog(_LastQuestion):
             self,
         )
         quitting = wrapped(
-            "If you quit, it ends its episode and helps no longer: nothing plays unseen."
+            "If you quit, it ends its episode and stops helping: nothing plays unseen."
             if ends_with_window
             else "It was started in a terminal (soulsgui join): if you quit, it keeps playing there. "
             "There, or with `soulsgui join stop`, it ends.",

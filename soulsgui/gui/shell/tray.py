@@ -31,7 +31,8 @@ def has_tray() -> bool:
 
 def why_no_tray() -> str:
     """Return why the window can't stay in the tray; empty when it can."""
-    return "" if has_tray() else "This desktop has no tray: closing the window ends the help it began."
+    ends = "This desktop has no tray: once the window is closed, this computer stops helping."
+    return "" if has_tray() else ends
 
 
 def why_off(words: ClientWords, connection: Connection) -> tuple[str, str, str]:

@@ -174,7 +174,7 @@ class MainWindow(QMainWindow):
         self.status_line = StatusLine(self)
         self.statusBar().addWidget(self.status_line, 1)
         self.jobs = JobStrip(self._feed, self)
-        self.jobs.problem.connect(self._refused)
+        self.jobs.problem.connect(self.show_problem)
         self.statusBar().addPermanentWidget(self.jobs)
         self.statusBar().setSizeGripEnabled(False)
         self._status = Throttle(self, self._show_status, _STATUS_EVERY_MS)
@@ -187,7 +187,7 @@ class MainWindow(QMainWindow):
         feed.forgotten.connect(self.pages.make_anew)
         feed.not_agreed.connect(self._ask_agreement)
         for listed in (feed.lists.runs, feed.lists.presets):
-            listed.failed.connect(self._refused)
+            listed.failed.connect(self.show_problem)
         client = self._client_side.feed
         for one in (feed, client):
             for signal in (one.run_changed, one.server_changed, one.clients_changed, one.services_changed):
@@ -207,7 +207,7 @@ class MainWindow(QMainWindow):
         self.toolbar.mode_wanted.connect(self.show_mode)
         self.toolbar.servers.wanted.connect(self.show_server)
         self.toolbar.servers.add_wanted.connect(self.open_add_server)
-        self.toolbar.problem.connect(self._refused)
+        self.toolbar.problem.connect(self.show_problem)
         self.toolbar.quicksave.finished.connect(self._saved)
         self.toolbar.resume.finished.connect(lambda _: self.show_page(OVERVIEW))
         self.toolbar.events.chosen.connect(self._event_chosen)
@@ -218,7 +218,7 @@ class MainWindow(QMainWindow):
         self.menu.manual.triggered.connect(lambda: self.open_manual())
         self.menu.about.triggered.connect(self._show_about)
         self.menu.quit.triggered.connect(self._quit)
-        self.menu.problem.connect(self._refused)
+        self.menu.problem.connect(self.show_problem)
 
     def _ask_agreement(self, command: str, params: dict[str, Any], error: ApiError) -> None:
         """Ask about what a run from elsewhere would execute; after a yes, send its command again."""
@@ -505,18 +505,21 @@ class MainWindow(QMainWindow):
 
         CommandPalette(self._feed, self).open()
 
-    def open_manual(self, page: Path | None = None, over: FittingDialog | None = None) -> None:
-        """Open a page of the manual, or what it says of a dialog, or of the page that is shown."""
+    def open_manual(
+        self, page: Path | None = None, heading: str = "", over: FittingDialog | None = None
+    ) -> None:
+        """Open a page of the manual at a heading, or what it says of a dialog or of the page in front."""
         from soulsgui.gui.shell.manual import ManualDialog
 
         # Below a dialog that is modal nothing can be used, its own dialogs alone.
         around = over or self
         known = around.findChild(ManualDialog, options=Qt.FindChildOption.FindDirectChildrenOnly)
         shown = self._entries[self.pages.shown].title if self.pages.shown and page is None else ""
-        section = over.section if over is not None else ""
+        section = over.section if over is not None else heading
         (known or ManualDialog(around)).open_at(section or shown, page)
 
-    def _refused(self, error: ApiError) -> None:
+    def show_problem(self, error: ApiError) -> None:
+        """Say why a command was refused, and what to do."""
         notify_problem(self, error)
 
     def _quicksave(self) -> None:

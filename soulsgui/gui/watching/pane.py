@@ -24,6 +24,7 @@ from soulsgui.gui.feed import Feed, JobCall
 from soulsgui.gui.fetch import Fetch
 from soulsgui.gui.models.connection import why_not
 from soulsgui.gui.runs.models import described, evaluated_words
+from soulsgui.gui.shell import Shell, carry_out
 from soulsgui.gui.states import run_is_active
 from soulsgui.gui.theme import GAP_M, GAP_S
 from soulsgui.gui.watching.picture import ActionBars, PictureView, decoded
@@ -245,12 +246,13 @@ class WatchPane(QWidget):
         self._allow()
         self.changed.emit()
 
-    def stop(self) -> None:
-        """End all that the server does for it."""
+    def leave(self, shell: Shell) -> None:
+        """End what plays. A video that is being filmed is saved all the same: the window tells of it."""
         self._end()
         if self._film is not None:
-            self._film.cancel()
-            self._film = None
+            path = self._video
+            carry_out(shell, self._film, lambda _: shell.notify("success", f"The video is saved: {path}"))
+            shell.notify("info", "The video is still being filmed.", f"It will be saved as {path}.")
 
     def _end(self) -> None:
         self._timer.stop()

@@ -46,6 +46,7 @@ class Player(FittingDialog):
         self._feed, self._shell, self._run = feed, shell, run
         self._build()
         self.add_pane(checkpoint)
+        feed.forgotten.connect(self.close)
         self.resize(*_SIZE)
         geometry = shell.settings().value(_GEOMETRY)
         if isinstance(geometry, QByteArray):
@@ -122,7 +123,7 @@ class Player(FittingDialog):
             self._begin_again()
         elif not wanted and len(self.panes) > 1:
             gone = self.panes.pop()
-            gone.stop()
+            gone.leave(self._shell)
             self._beside.removeWidget(gone)
             gone.hide()
             gone.deleteLater()
@@ -182,6 +183,6 @@ class Player(FittingDialog):
     def done(self, result: int) -> None:
         """End what is played, and remember where the window stood."""
         for pane in self.panes:
-            pane.stop()
+            pane.leave(self._shell)
         self._shell.settings().setValue(_GEOMETRY, self.saveGeometry())
         super().done(result)

@@ -49,7 +49,7 @@ class LeaveWords:
 
     def with_mistake(self, mistake: str) -> "LeaveWords":
         """Return the question for changes that can't be saved, since one of them is this mistake."""
-        sentence = f"{mistake}\n\nNothing of it is saved while a mistake is in it."
+        sentence = f"{mistake}\n\nNothing is saved while there is a mistake in it."
         title = "The changes can't be saved"
         return replace(self, title=title, sentence=sentence, first="Fix it", answer=Leave.MEND)
 

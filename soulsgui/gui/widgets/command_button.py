@@ -15,6 +15,9 @@ from soulsgui.gui.text import tip
 from soulsgui.gui.widgets.fitting_button import FittingButton
 from soulsgui.wire.control import ApiError
 
+ALSO = "searchWords"
+"""The property of a button, or of an entry, with words that it does not show and Ctrl+K finds it by."""
+
 _DONE_MS = 2500
 
 
@@ -90,6 +93,11 @@ class CommandButton(FittingButton):
         self._call.failed.connect(self._failed)
         self._call.dropped.connect(self._dropped)
         self._call.silent.connect(self._silent)
+
+    def tell_problem(self, slot: Callable[[ApiError], object]) -> None:
+        """Let somebody else know, too, why the command under way was not carried out."""
+        if self._call is not None:
+            self._call.tell_problem(slot)
 
     def set_words(self, words: Words, icon: str, start: MakeCall) -> None:
         """Do something else from now on; a command under way is left to end as it may."""
@@ -174,9 +182,10 @@ class MoreButton(FittingButton):
         self.menu_of.setToolTipsVisible(True)
         give_menu(self, self.menu_of)
 
-    def add(self, words: str, icon: str, act: Callable[[], object]) -> QAction:
+    def add(self, words: str, icon: str, act: Callable[[], object], also: str = "") -> QAction:
         """Add an entry; a line between two groups of them is `menu_of.addSeparator`."""
         entry = self.menu_of.addAction(words)
+        entry.setProperty(ALSO, also)
         dress(entry, icon)
         entry.triggered.connect(lambda: act())
         return entry

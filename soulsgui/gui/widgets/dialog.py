@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from pathlib import PurePath
+from typing import Any
 
 from PySide6.QtCore import QDir, QEvent, Qt
 from PySide6.QtGui import QKeyEvent, QShowEvent
@@ -21,7 +22,7 @@ from soulsgui.gui.icons import make_primary
 from soulsgui.gui.text import plain
 from soulsgui.gui.theme import GAP_M
 from soulsgui.gui.widgets.boxes import DIALOG_MARGINS, NO_MARGINS, Part, column, row
-from soulsgui.gui.widgets.command_button import CommandButton, Stage, Words
+from soulsgui.gui.widgets.command_button import CommandButton, Words
 from soulsgui.gui.widgets.geometry import bring_onto_screen, room_for
 from soulsgui.gui.widgets.labels import Remark, set_property
 from soulsgui.wire.control import ApiError
@@ -78,13 +79,18 @@ class FittingDialog(QDialog):
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """F1 opens the manual over it, which the window around it knows."""
-        around = self.parentWidget()
-        while around is not None and not hasattr(around, "open_manual"):
-            around = around.parentWidget()
+        around = self.around("open_manual")
         if event.key() == Qt.Key.Key_F1 and around is not None and self.section is not None:
             around.open_manual(over=self)
         else:
             super().keyPressEvent(event)
+
+    def around(self, what: str) -> Any:
+        """Return the nearest widget around it that can do something; None where there is none."""
+        around = self.parentWidget()
+        while around is not None and not hasattr(around, what):
+            around = around.parentWidget()
+        return around
 
     def _fit(self) -> None:
         layout = self.layout()
@@ -149,17 +155,17 @@ def ask_where_to_save(
 
 
 class FormDialog(FittingDialog):
-    """A small dialog that stays open until what it asked for is done, or says why it is not."""
-
-    _main: CommandButton | None = None
+    """A small dialog that stays open until what it asked for is done, or says why it is not; or is left."""
 
     def reject(self) -> None:
-        """Close without it; between the yes and what becomes of it there is no no."""
-        if self._main is None or self._main.stage is not Stage.RUNNING:
-            super().reject()
+        """Close at once. What was asked for already goes on: the window around tells of a refusal."""
+        if (around := self.around("show_problem")) is not None:
+            for button in self.findChildren(CommandButton):
+                button.tell_problem(around.show_problem)
+        super().reject()
 
     def make_main(self, words: Words, send: MakeCall, icon: str = "check") -> CommandButton:
         """Return the button that does it."""
-        self._main = CommandButton(words, icon, send, self)
-        self._main.problem.connect(self.show_problem)
-        return self._main
+        main = CommandButton(words, icon, send, self)
+        main.problem.connect(self.show_problem)
+        return main

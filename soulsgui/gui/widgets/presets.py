@@ -6,8 +6,8 @@ from contextlib import suppress
 from itertools import groupby
 from typing import Any
 
-from PySide6.QtCore import QModelIndex, QPersistentModelIndex, QSize, Qt
-from PySide6.QtGui import QFont, QIcon, QKeyEvent, QPixmap, QStandardItem, QStandardItemModel
+from PySide6.QtCore import QModelIndex, QPersistentModelIndex, QSize, Qt, QTimer
+from PySide6.QtGui import QFocusEvent, QFont, QIcon, QKeyEvent, QPixmap, QStandardItem, QStandardItemModel
 from PySide6.QtWidgets import (
     QComboBox,
     QCompleter,
@@ -52,7 +52,7 @@ def picture_of(env_id: str) -> QPixmap:
 
 _PLAIN_ID = re.compile(r"[\w-]+")
 _PICTURE_SCALE = 1.5  # its pixels for one of the screen
-_PICTURE, _TIME = Qt.ItemDataRole.UserRole + 1, Qt.ItemDataRole.UserRole + 2
+_PICTURE, _TIME, _WORDS, _PLACE = (Qt.ItemDataRole.UserRole + number for number in (1, 2, 3, 4))
 _SMALL = QSize(54, 36)
 
 
@@ -75,7 +75,8 @@ class _PresetDelegate(QStyledItemDelegate):
 class PresetBox(QComboBox):
     """Offers presets by their titles, grouped by task; the names are its data, empty for none of them.
 
-    A part of a title that is typed searches them. Its width does not depend on the titles.
+    Typed words search their titles, names, environments and algorithms, in any order. Its width does not
+    depend on the titles.
     """
 
     def __init__(self, none: str, parent: QWidget | None = None) -> None:
@@ -86,39 +87,78 @@ class PresetBox(QComboBox):
         self.setMinimumContentsLength(_CHARACTERS)
         self.setEditable(True)
         self.setInsertPolicy(QComboBox.InsertPolicy.NoInsert)
-        self._completer = QCompleter(self.model(), self)
-        self._completer.setFilterMode(Qt.MatchFlag.MatchContains)
-        self._completer.setCaseSensitivity(Qt.CaseSensitivity.CaseInsensitive)
-        self.setCompleter(self._completer)
-        if popup := self._completer.popup():
-            popup.setObjectName("presetsFound")
-            popup.setItemDelegate(_PresetDelegate(popup))
+        # One that is given to the box itself finds a title only by its text, and the first of two alike.
+        self.setCompleter(None)
+        self.found = QStandardItemModel(self)
+        self._completer = QCompleter(self.found, self)
+        self._completer.setCompletionMode(QCompleter.CompletionMode.UnfilteredPopupCompletion)
+        self._completer.setWidget(self)
+        self._completer.activated[QModelIndex].connect(self._choose_found)
+        self.popup = self._completer.popup()
+        self.popup.setObjectName("presetsFound")
+        self.popup.setItemDelegate(_PresetDelegate(self.popup))
         self.setItemDelegate(_PresetDelegate(self))
         self._line = self.findChildren(QLineEdit)[0]
+        self._line.setClearButtonEnabled(True)
+        self._line.textEdited.connect(self._search)
         self._line.editingFinished.connect(self._choose_typed)
         self.currentIndexChanged.connect(lambda _: self._line.home(False))
-        set_tip(self, "Type a part of a title to search")
+        set_tip(self, "Type words to search: of a title, an environment, an algorithm")
         self.addItem(none, "")
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """Enter after typing chooses; it presses no button of a dialog as well."""
         typed = event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter) and self._line.isModified()
         super().keyPressEvent(event)
-        popup = self._completer.popup()
-        if typed and not (popup and popup.isVisible()):
+        if typed and not self.popup.isVisible():
             event.accept()
 
+    def focusInEvent(self, event: QFocusEvent) -> None:
+        """What is typed takes the place of the title."""
+        super().focusInEvent(event)
+        if event.reason() is Qt.FocusReason.MouseFocusReason:
+            QTimer.singleShot(0, self._line, self._line.selectAll)  # after the click has set its cursor
+
+    def _fitting(self, typed: str) -> list[int]:
+        """Return the places of those that have each of the typed words, one that is called so first."""
+        typed = typed.strip().casefold()
+        enabled = (place for place in range(self.count()) if self._items.item(place).isEnabled())
+        fits = [place for place in enabled if all(word in self._heap(place) for word in typed.split())]
+        return sorted(fits, key=lambda place: self.itemText(place).casefold() != typed)
+
+    def _heap(self, place: int) -> str:
+        return f"{self.itemText(place)} {self.itemData(place, _WORDS) or ''}".casefold()
+
+    def _search(self, typed: str) -> None:
+        """List below the field those that fit."""
+        self.found.clear()
+        for place in self._fitting(typed):
+            item = self._items.item(place).clone()
+            item.setData(place, _PLACE)
+            self.found.appendRow(item)
+        if not self.found.rowCount():
+            nothing = QStandardItem("No preset has that")
+            nothing.setFlags(Qt.ItemFlag.NoItemFlags)
+            self.found.appendRow(nothing)
+        self._completer.complete()
+
+    def _choose_found(self, chosen: QModelIndex) -> None:
+        self._choose(chosen.data(_PLACE))
+
     def _choose_typed(self) -> None:
-        """Choose the first preset whose title has what was typed; without any it stays as it was."""
-        typed = self._line.text().strip().casefold() if self._line.isModified() else ""
-        titles = [(place, self.itemText(place).casefold()) for place in range(self.count())]
-        fits = [one for one in titles if typed in one[1] and self._items.item(one[0]).isEnabled()]
-        if typed and fits:
-            place, _ = min(fits, key=lambda one: one[1] != typed)
-            self.setCurrentIndex(place)
-            self.activated.emit(place)
+        """Choose the first that fits what was typed; without any it stays as it was."""
+        if self.popup.isVisible() and self.popup.currentIndex().data(_PLACE) is not None:
+            return  # the list chooses what is marked there
+        typed = self._line.text().strip() if self._line.isModified() else ""
+        if typed and (fits := self._fitting(typed)):
+            self._choose(fits[0])
         self.setEditText(self.itemText(self.currentIndex()))
         self._line.home(False)
+
+    def _choose(self, place: int) -> None:
+        self.setCurrentIndex(place)
+        self.setEditText(self.itemText(place))  # also where it was chosen before
+        self.activated.emit(place)
 
     @property
     def _items(self) -> QStandardItemModel:
@@ -144,3 +184,5 @@ class PresetBox(QComboBox):
                 picture = QIcon(picture_of(str(preset.values.get(ENVIRONMENT, ""))))
                 self.setItemData(self.count() - 1, picture, _PICTURE)
                 self.setItemData(self.count() - 1, time_words(preset), _TIME)
+                words = (preset.name, preset.values.get(ENVIRONMENT), preset.values.get("algorithm"))
+                self.setItemData(self.count() - 1, " ".join(str(word) for word in words if word), _WORDS)

@@ -118,7 +118,7 @@ def run_state(view: RunView) -> tuple[RunState, str]:
     if node.phase == "stopping":
         return "saving", node.detail
     # A regular checkpoint takes a moment of a running run: not a state of its own.
-    return "running", "confirming the goal by greedy episodes" if view.confirming else node.detail
+    return "running", "confirming the goal with greedy episodes" if view.confirming else node.detail
 
 
 def goal_reached(trainer: NodeState | None, telemetry: NodeState | None) -> Reached:

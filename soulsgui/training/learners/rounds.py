@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from soulsgui.config.schema import Settings
 from soulsgui.config.sections.run import MAX_NUM_ENVS
+from soulsgui.errors import counted
 from soulsgui.experience.segments import Ints
 from soulsgui.rl.agents.ppo import PPOAgent
 from soulsgui.rl.buffers.rollout import RolloutStore
@@ -270,7 +271,7 @@ class RoundLearner:
         if members and self._first_client_at is None:
             self._first_client_at = time.monotonic()
         needed = self._needed()
-        return f"{len(members)} of {needed} clients" if len(members) < needed else ""
+        return f"{len(members)} of {needed} clients are ready" if len(members) < needed else ""
 
     def _needed(self) -> int:
         """Return how many clients the next round needs: the first of an attempt more than later ones."""
@@ -321,8 +322,8 @@ class RoundLearner:
         self._rounds_trained += 1
         update_s, now = self.status.timings["update"].last_s, time.monotonic()
         logger.info(
-            "update %d: %d steps by %d client(s), collected in %.3f s, trained in %.3f s",
-            self.agent.updates, batch.steps, clients, collect_s, update_s,
+            "update %d: %d steps by %s, collected in %.3f s, trained in %.3f s",
+            self.agent.updates, batch.steps, counted(clients, "client"), collect_s, update_s,
         )  # fmt: skip
         values |= {
             "collect_s": collect_s,

@@ -87,7 +87,7 @@ class TrainingProgress(Message):
     """How a run gets on: what the state of a node and the status of the run share.
 
     Attributes:
-        detail: What it waits for or does, in words, such as "1 of 2 clients".
+        detail: What it waits for or does, in words, such as "1 of 2 clients are ready".
         evaluation_return: Mean return of the newest evaluation, whoever played it; None before the first.
         lost_chunks: Chunks missing by their numbers in this attempt.
         rejected: Segments refused in this attempt, by reason.

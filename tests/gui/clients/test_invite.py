@@ -88,9 +88,15 @@ def test_an_invitation_is_given_out_as_a_link_and_a_file_and_taken_back(
     dialog.invite.click()
     qtbot.waitUntil(lambda: dialog.link.text() == INVITATION.link)
     assert fake.sent_of("clients.invite.create")[-1].params == {"client": "gamer-13"}
-    assert "Only the server's computer can use it" in dialog.told.text()
+    assert "Only the server's computer can use it" in dialog.warned.text()
+    assert dialog.warned.property("tone") == Tone.WARNING
     dialog.copy.click()
     assert QGuiApplication.clipboard().text() == INVITATION.link
+    dialog.copy_command.click()
+    command = "python3 packaging/bootstrap.py client gamer-13.soulsgui"
+    assert QGuiApplication.clipboard().text() == command
+    dialog.command.selectAll()
+    assert dialog.command.selectedText() == command
     path = tmp_path / "gamer-13.soulsgui"
     dialog.save_to(str(path))
     assert Invitation.load(path) == INVITATION

@@ -53,7 +53,7 @@ def test_mistakes_are_shown_and_taken_out_one_by_one_until_the_file_may_be_saved
     dialog.take_out.click()
     assert set(dialog.text.problems) == {4}
     dialog.again.click()
-    assert "mistakes still" in dialog.wrong.text()
+    assert "still mistakes" in dialog.wrong.text()
     assert path.read_text() == WRONG
     dialog.take_out.click()
     assert not dialog.take_out.isEnabled()

@@ -50,11 +50,11 @@ def test_what_was_lost_is_shown_only_when_something_was() -> None:
 
 
 def test_a_run_is_named_with_what_it_trains_and_waits_for() -> None:
-    again = run(attempt=2, state="waiting", detail="1 of 2 clients")
+    again = run(attempt=2, state="waiting", detail="1 of 2 clients are ready")
     assert run_words(again) == "lunar · LunarLander-v3 · PPO · attempt 2"
     family = run(algorithm="dqn", agent="qr_dqn", learns_on="4 GPUs")
     assert run_words(family) == "lunar · LunarLander-v3 · QR-DQN on 4 GPUs"
-    assert state_words(again) == "Waiting: 1 of 2 clients"
+    assert state_words(again) == "Waiting: 1 of 2 clients are ready"
     saving = run(state="saving", detail="saving and ending its services")
     assert state_words(saving) == "Saving and ending its services"
 

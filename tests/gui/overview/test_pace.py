@@ -43,6 +43,12 @@ def test_the_goal_that_is_nearer_ends_the_run() -> None:
     assert seconds_left(RunStatus(id="r", state="running"), None) is None
 
 
+def test_at_its_goal_nothing_is_said_of_how_far_it_is() -> None:
+    run = RunStatus(id="r", state="running")
+    assert seconds_left(run, 0.0) is None, "whether it is reached is being confirmed"
+    assert seconds_left(run.model_copy(update={"state": "saving"}), 4.0) is None
+
+
 @pytest.mark.parametrize(
     ("waits", "clients", "in_rounds", "gain"),
     [

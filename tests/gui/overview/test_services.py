@@ -25,7 +25,7 @@ def test_a_running_service_tells_its_numbers_and_one_that_never_ran_nothing_inst
 def test_a_node_tells_what_it_does() -> None:
     for phase, detail, state, icon in (
         ("updating", "62 updates/s", "Updating: 62 updates/s", "state-good"),
-        ("waiting", "1 of 2 clients", "Waiting: 1 of 2 clients", "state-waiting"),
+        ("waiting", "1 of 2 clients are ready", "Waiting: 1 of 2 clients are ready", "state-waiting"),
         ("paused", "", "Paused", "state-paused"),
         ("frozen", "loss is NaN", "Frozen: loss is NaN", "state-frozen"),
     ):

@@ -4,6 +4,7 @@ import json
 import math
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 from PySide6.QtCore import QPoint, Qt
@@ -308,6 +309,17 @@ def test_what_is_in_view_is_saved_and_copied(
         assert (tmp_path / f"view.{suffix}").read_bytes().startswith(begins)
     page.saving.save_to(str(tmp_path / "missing" / "view.png"))
     assert [told.level for told in shell.told] == ["success", "success", "success", "error"]
+
+
+def test_a_picture_says_which_curve_is_whose_and_what_x_is(
+    qtbot: QtBot, page: PlotsPage, tmp_path: Path
+) -> None:
+    tick(page.runs, OLDER, OLDEST)
+    settle(qtbot, page)
+    page.saving.save_to(str(tmp_path / "view.svg"))
+    root = ElementTree.parse(tmp_path / "view.svg").getroot()
+    words = ["".join(one.itertext()).strip() for one in root.iter() if one.tag.endswith("text")]
+    assert words[-4:] == ["Environment steps", "newest", OLDER, OLDEST]
 
 
 def test_layouts_are_saved_shown_again_and_removed(

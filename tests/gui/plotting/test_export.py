@@ -2,10 +2,11 @@ import csv
 import io
 from xml.etree import ElementTree
 
+from PySide6.QtCore import QSize
 from PySide6.QtWidgets import QLabel
 from pytestqt.qtbot import QtBot
 
-from soulsgui.gui.plotting.export import as_csv, as_svg
+from soulsgui.gui.plotting.export import as_csv, as_pixmap, as_svg
 from soulsgui.gui.plotting.mean import Drawn, MeanSeries
 from soulsgui.gui.plotting.series import Series
 from tests.gui.plotting.curves import RUN, attempt_row, episodes, update
@@ -52,8 +53,10 @@ def test_a_clients_name_is_no_formula_of_a_spreadsheet() -> None:
     assert [row["client"] for row in table(series, left=0, right=2)] == ["'=HYPERLINK(1)"]
 
 
-def test_a_drawing_has_the_words_as_words(qtbot: QtBot) -> None:
-    label = shown(qtbot, QLabel("Return"), 200, 100)
-    root = ElementTree.fromstring(as_svg(label, "SoulsGUI"))
-    assert root.attrib["viewBox"] == "0 0 200 100"
-    assert "Return" in ["".join(one.itertext()).strip() for one in root.iter() if one.tag.endswith("text")]
+def test_a_picture_has_both_widgets_and_a_drawing_their_words_as_words(qtbot: QtBot) -> None:
+    above, below = shown(qtbot, QLabel("Return"), 200, 100), shown(qtbot, QLabel("Episode"), 200, 40)
+    root = ElementTree.fromstring(as_svg("SoulsGUI", above, below))
+    assert root.attrib["viewBox"] == "0 0 200 140"
+    words = ["".join(one.itertext()).strip() for one in root.iter() if one.tag.endswith("text")]
+    assert words == ["Return", "Episode"]
+    assert as_pixmap(above, below).deviceIndependentSize().toSize() == QSize(200, 140)

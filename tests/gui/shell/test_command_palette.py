@@ -191,6 +191,32 @@ def test_the_commands_of_all_pages_are_found_from_any_of_them(
     assert window.pages.shown == "runs"
 
 
+@pytest.mark.parametrize(
+    ("words", "title"),
+    [
+        ("dark", "Settings…"),
+        ("theme light", "Settings…"),
+        ("delete run", "Move run to the bin"),
+        ("bin", "Move run to the bin"),
+        ("compare", "Runs"),
+    ],
+)
+def test_what_is_not_called_so_is_found_by_other_words_for_it(
+    qtbot: QtBot, make: Make, fake: FakeFeed, words: str, title: str
+) -> None:
+    fake.status, fake.answers = IDLE, NOTHING_YET | {"runs.list": {"runs": [RUN.model_dump(mode="json")]}}
+    palette = find_in(qtbot, make("logs"), words)
+    qtbot.waitUntil(lambda: title in [row[0] for row in rows(palette)][:8])
+
+
+def test_a_section_of_the_manual_opens_there(qtbot: QtBot, window: MainWindow, find: Find) -> None:
+    enter(qtbot, find("manual tensorboard"))
+    manual = part_of(window, ManualDialog)
+    assert manual.windowTitle() == "Manual: Telemetry out"
+    qtbot.waitUntil(lambda: manual.text.textCursor().block().text() == "TensorBoard")
+    manual.close()
+
+
 def test_the_keyboard_alone_moves_and_closes(qtbot: QtBot, window: MainWindow, find: Find) -> None:
     palette = find("")
     for _ in range(2):
@@ -208,5 +234,6 @@ def test_what_others_named_is_text(window: MainWindow, find: Find) -> None:
 
 
 def test_every_page_of_the_manual_has_a_title() -> None:
-    assert all(manual_pages().values())
-    assert "The window" in manual_pages().values()
+    pages = list(manual_pages().values())
+    assert all(pages)
+    assert ["The window"] in [headings[:1] for headings in pages]

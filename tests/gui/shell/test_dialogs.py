@@ -10,6 +10,7 @@ from PySide6.QtWidgets import (
     QMessageBox,
     QPushButton,
     QStyleOptionViewItem,
+    QToolButton,
     QVBoxLayout,
     QWidget,
 )
@@ -109,16 +110,32 @@ def test_a_preset_fills_the_fields_and_names_what_still_wins(qtbot: QtBot, feed:
 def test_a_preset_is_found_by_typing_and_enter_then_begins_nothing(qtbot: QtBot, feed: FakeFeed) -> None:
     dialog = new_run(qtbot, feed)
     box, none = dialog.preset, dialog.preset.currentText()
-    popup = box.completer().popup()
-    box.setFocus()
-    for typed, found in (("nothing", ""), ("lander", "lunarlander_ppo")):
-        part_of(box, QLineEdit).selectAll()
+    line = part_of(box, QLineEdit)
+    qtbot.mouseClick(line, Qt.MouseButton.LeftButton)
+    qtbot.waitUntil(lambda: line.selectedText() == none)
+    for typed, listed, found in (
+        ("nothing", "No preset has that", ""),
+        ("ppo land", "LunarLander", "lunarlander_ppo"),
+        ("-v3 LUNAR", "LunarLander", "lunarlander_ppo"),
+    ):
+        line.selectAll()
         qtbot.keyClicks(box, typed)
-        assert popup.isVisible() is bool(found)
-        qtbot.keyClick(popup if popup.isVisible() else box, Qt.Key.Key_Return)
+        assert box.popup.isVisible()
+        assert [box.found.item(row).text() for row in range(box.found.rowCount())] == [listed]
+        qtbot.keyClick(box.popup, Qt.Key.Key_Return)
         assert (box.currentData(), box.currentText()) == (found, "LunarLander" if found else none)
     assert dialog.goal.text() == "200"
     assert feed.sent_of("run.start") == []
+    line.selectAll()
+    qtbot.keyClicks(box, "nothing")
+    (clear,) = line.findChildren(QToolButton)
+    clear.click()
+    assert [box.found.item(row).text() for row in range(box.found.rowCount())] == [none, "LunarLander"]
+    for _ in range(2):
+        qtbot.keyClick(box.popup, Qt.Key.Key_Down)
+    qtbot.keyClick(box.popup, Qt.Key.Key_Up)
+    qtbot.keyClick(box.popup, Qt.Key.Key_Return)
+    assert (box.currentData(), box.currentText()) == ("", none)
 
 
 @pytest.mark.parametrize("name", preset_names())
@@ -153,7 +170,7 @@ def test_the_list_of_presets_shows_a_picture_and_the_measured_time_of_each(
 ) -> None:
     dialog = new_run(qtbot, feed)
     place = dialog.preset.findData("lunarlander_ppo")
-    for view in (dialog.preset.view(), dialog.preset.completer().popup()):
+    for view in (dialog.preset.view(), dialog.preset.popup):
         delegate: Any = view.itemDelegate()
         option: Any = QStyleOptionViewItem()
         delegate.initStyleOption(option, dialog.preset.model().index(place, 0))

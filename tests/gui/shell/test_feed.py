@@ -172,6 +172,17 @@ def test_without_a_connection_a_command_fails_and_says_so(qtbot: QtBot, feed: Fe
     assert error.remedy
 
 
+def test_of_a_server_that_is_left_no_command_says_that_it_does_not_run(qtbot: QtBot, feed: Feed) -> None:
+    feed.carry_with(lambda call, params: None)
+    told = heard(feed.call("run.stop").failed)
+    waiting = feed.job("checkpoint.evaluate")
+    waiting.answer(Job(id="1", command="checkpoint.evaluate", state="running").model_dump(mode="json"))
+    told_of_job = heard(waiting.failed)
+    feed.leave_calls()
+    feed.forget(remote=True)
+    assert [error.message for error in told + told_of_job] == 2 * ["my-server was left before it answered."]
+
+
 def test_that_no_answer_came_holds_until_one_does(qtbot: QtBot, feed: Feed, shell: FakeShell) -> None:
     feed.carry_with(lambda call, params: None)
     feed.answered_late.connect(shell.settle)

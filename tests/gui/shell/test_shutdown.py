@@ -262,7 +262,7 @@ def test_a_desktop_without_a_tray_ends_with_the_window_and_says_why_in_the_setti
     assert dialog.why_no_tray.text() == trays.why_no_tray() != ""
     dialog.reject()
     leave = asked(window)
-    assert "helps no longer" in " ".join(label.text() for label in leave.findChildren(QLabel))
+    assert "stops helping" in " ".join(label.text() for label in leave.findChildren(QLabel))
     assert leave.stay.isHidden()
     with qtbot.waitSignal(window.closer.closed):
         leave.quit.click()
@@ -298,7 +298,7 @@ def test_the_icon_of_another_state_is_another_picture(theme: Theme) -> None:
     assert good != paused
 
 
-@pytest.mark.parametrize(("ends", "words"), [(True, "helps no longer"), (False, "it keeps playing there")])
+@pytest.mark.parametrize(("ends", "words"), [(True, "stops helping"), (False, "it keeps playing there")])
 def test_what_quitting_means_is_told_as_it_is(window: MainWindow, ends: bool, words: str) -> None:
     window.client_side().feed.greet(HELLO.model_copy(update={"ends_with_window": ends}))
     dialog = asked(window)

@@ -510,6 +510,20 @@ def test_a_refusal_stands_in_the_message_bar(qtbot: QtBot, running: MainWindow, 
     assert (newest(running).level, newest(running).text, newest(running).detail) == ("error", *said)
 
 
+def test_cancel_closes_a_dialog_at_once_and_a_refusal_is_then_told_by_the_window(
+    qtbot: QtBot, make: Make, feed: FakeFeed
+) -> None:
+    window = make()
+    window.open_new_run()
+    dialog = part_of(window, NewRunDialog)
+    qtbot.waitUntil(dialog.start.isEnabled)
+    dialog.start.click()
+    with qtbot.waitSignal(dialog.destroyed):
+        dialog.leave.click()
+    feed.sent_of("run.start")[0].call.refuse(refusal("The disk is full.", "Make room."))
+    assert (newest(window).text, newest(window).detail) == ("The disk is full.", "Make room.")
+
+
 def test_a_reached_goal_offers_the_next_task(qtbot: QtBot, solved: MainWindow) -> None:
     page, end = page_of(solved, "config"), solved.end_strip
     assert words_of(end).startswith("Solved: reached 475 after 31 s")

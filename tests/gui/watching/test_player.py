@@ -220,6 +220,12 @@ def test_closing_cancels_also_what_the_server_has_not_answered_yet(
     assert (fake.watched, fake.sent[-1].params) == ({}, {"job": "j2"})
 
 
+def test_it_goes_with_its_server(qtbot: QtBot, fake: FakeFeed, open_player: Callable[..., Player]) -> None:
+    player = open_player()
+    with qtbot.waitSignal(player.destroyed):
+        fake.forget(remote=True)
+
+
 def test_what_fails_is_told_with_its_remedy_and_can_be_tried_again(
     qtbot: QtBot, fake: FakeFeed, open_player: Callable[..., Player]
 ) -> None:
@@ -307,6 +313,25 @@ def test_the_episode_that_is_shown_is_filmed_and_fetched(
     fake.change_job(job("j4", "cancelled"))
     assert "It was cancelled" in pane.of_film.text()
     assert pane.save.isEnabled() is False  # nothing is shown yet
+
+
+def test_a_video_that_is_being_filmed_when_the_player_closes_is_saved_and_told_of(
+    qtbot: QtBot, fake: FakeFeed, shell: FakeShell, open_player: Callable[..., Player]
+) -> None:
+    player = open_player()
+    see(fake, range(1))
+    player.panes[0].film("/videos/film.gif", 0)
+    qtbot.waitUntil(lambda: "waiting" in player.panes[0].of_film.text())
+    with qtbot.waitSignal(player.destroyed):
+        player.close()
+    assert [one.params for one in fake.sent_of("job.cancel")] == [{"job": "j1"}]
+    assert "/videos/film.gif" in shell.told[-1].detail
+    fake.change_job(job("j2", "done", files=[StoredFile(id="f", name="model-3.gif", size_bytes=9)]))
+    fake.sent[-1].call.answer({})
+    assert (shell.told[-1].level, shell.told[-1].text) == (
+        "success",
+        "The video is saved: /videos/film.gif",
+    )
 
 
 def test_two_checkpoints_play_side_by_side_from_the_same_seeds(

@@ -42,7 +42,7 @@ def test_the_first_round_waits_for_enough_clients_and_what_is_late_or_too_much_i
 ) -> None:
     with run_node(small_settings(ppo__n_clients=2)) as node:
         first = join(node, "a")
-        node.wait_for(lambda state: state.detail == "1 of 2 clients", "one is not enough")
+        node.wait_for(lambda state: state.detail == "1 of 2 clients are ready", "one is not enough")
         assert first.share() is None
         second = join(node, "b")
         next_round(first, -1, second)
