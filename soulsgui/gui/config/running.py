@@ -82,6 +82,7 @@ class RunningTab(QWidget):
         self.table.sort_by(self.model.column_number("time"), downwards=True)
         page = QWidget(self)
         self._place = QVBoxLayout()
+        self._place.addStretch(0)  # until there is a form
         head = row(self._title, (muted(wrapped(about, page)), 1), self.keep, self.apply, self.undo)
         self._changes = QWidget(page)
         changed = muted(Label("What was changed", page))
@@ -140,7 +141,7 @@ class RunningTab(QWidget):
         self.form = SettingsForm(self, live_keys(algorithm))
         self.form.setEnabled(False)
         self.form.edited.connect(self._allow)
-        self._place.addWidget(self.form)
+        self._place.addWidget(self.form, 1)
         self.form.show()
 
     def _allow(self, *_: object) -> None:
