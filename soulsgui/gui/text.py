@@ -31,6 +31,11 @@ def tip(words: str) -> str:
     return f"<p>{html.escape(words).replace(chr(10), '<br>')}</p>" if "<" in words or "&" in words else words
 
 
+def spaced(markup: str) -> str:
+    """Return a paragraph of several lines with room between them."""
+    return f'<p style="line-height: 120%">{markup}</p>'
+
+
 def unmarked(words: str) -> str:
     """Return words for a notification, whose desktop may follow what looks like markup."""
     return plain(words).translate(_NO_MARKUP)

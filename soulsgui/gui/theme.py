@@ -5,9 +5,17 @@ Palettes are explicit, because on a bare X server Qt can't know what the desktop
 
 from enum import StrEnum
 
-from PySide6.QtCore import QObject, Qt, Signal
-from PySide6.QtGui import QColor, QFont, QPalette
-from PySide6.QtWidgets import QApplication
+from PySide6.QtCore import QEvent, QObject, Qt, Signal
+from PySide6.QtGui import QColor, QFont, QKeyEvent, QPalette
+from PySide6.QtWidgets import (
+    QApplication,
+    QMenu,
+    QProxyStyle,
+    QStyle,
+    QStyleHintReturn,
+    QStyleOption,
+    QWidget,
+)
 
 from soulsgui.config.paths import shipped
 from soulsgui.gui.colours import Colours, blend, colours_for
@@ -77,6 +85,36 @@ def style_sheet(colours: Colours, point_size: float) -> str:
     return text.replace("@marks", marks).replace("@shade", shade)
 
 
+class _Style(QProxyStyle):
+    """Fusion, but for the letters of shortcuts: they are underlined in menus, and while Alt is held."""
+
+    alt_held = False
+
+    def styleHint(
+        self,
+        hint: QStyle.StyleHint,
+        option: QStyleOption | None = None,
+        widget: QWidget | None = None,
+        returnData: QStyleHintReturn | None = None,
+    ) -> int:
+        """Answer that question, and leave the others to Fusion."""
+        if hint is QStyle.StyleHint.SH_UnderlineShortcut and not isinstance(widget, QMenu):
+            return int(_Style.alt_held)
+        return super().styleHint(hint, option, widget, returnData)
+
+
+def underline_letters(window: QWidget, event: QEvent) -> None:
+    """Show the letters of shortcuts while Alt is held; a window calls it for each of its events."""
+    held = _Style.alt_held
+    if isinstance(event, QKeyEvent) and event.key() == Qt.Key.Key_Alt:
+        held = event.type() is not QEvent.Type.KeyRelease
+    elif event.type() is QEvent.Type.WindowDeactivate:  # the release goes to another window
+        held = False
+    if held is not _Style.alt_held:
+        _Style.alt_held = held
+        window.update()
+
+
 class Theme(QObject):
     """Holds the look of the application and changes it while it runs.
 
@@ -94,7 +132,7 @@ class Theme(QObject):
         self._system_font.setFeature(QFont.Tag("tnum"), 1)  # figures of one width: numbers do not jitter
         app.setFont(self._system_font)
         self._colours: Colours | None = None
-        app.setStyle("Fusion")
+        app.setStyle(_Style("Fusion"))
         app.styleHints().colorSchemeChanged.connect(self._apply)
         self._apply()
 

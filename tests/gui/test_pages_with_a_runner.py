@@ -64,7 +64,7 @@ def test_a_computer_is_invited_told_to_pause_and_revoked(
     qtbot.waitUntil(lambda: "will pause" in page.details.values["state"].text())
     with server.redis() as connection:
         assert json.loads(connection.get("souls:to:gamer-11") or "")["state"] == "pause"
-    click(qtbot, page.roster.buttons["revoke"])
+    page.roster.entries["revoke"].trigger()
     answer(page, "Revoke")
     qtbot.waitUntil(lambda: page.details.values["state"].text() == "Revoked")
     assert not is_let_in(invitation)

@@ -27,7 +27,7 @@ from soulsgui.gui.theme import GAP_L, GAP_XL, GAP_XS
 from soulsgui.gui.widgets.agree import AgreeDialog
 from soulsgui.gui.widgets.boxes import NO_MARGINS, column, row
 from soulsgui.gui.widgets.command_button import CommandButton, Stage, Words
-from soulsgui.gui.widgets.labels import Heading, Label, StateLabel, muted, wrapped
+from soulsgui.gui.widgets.labels import Heading, Label, Prose, StateLabel, muted
 from soulsgui.wire.control import ApiError, OfferedServer, SavedServer
 from soulsgui.wire.control.states import CLIENT
 from soulsgui.wire.invitation import Invitation, place_words
@@ -145,7 +145,8 @@ class _ConsentRow(QWidget):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.words = wrapped("", self, selectable=True)
+        self.words = Prose("", self)
+        self.words.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         self.state = StateLabel(self, wraps=True)
         self.words.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
         column(self.words, self.state, on=self, margins=NO_MARGINS, gap_px=GAP_XS)

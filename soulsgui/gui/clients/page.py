@@ -25,15 +25,14 @@ from soulsgui.gui.feed import Call, Feed
 from soulsgui.gui.fetch import Fetch
 from soulsgui.gui.icons import dress
 from soulsgui.gui.models.connection import why_not
-from soulsgui.gui.models.rules import ROSTER_ACTIONS, why_no_log, why_no_look
+from soulsgui.gui.models.rules import RARE_ACTIONS, STEERING_ACTIONS, why_no_log, why_no_look
 from soulsgui.gui.shell import Shell, notify_problem
 from soulsgui.gui.shell.pages import CLIENTS
 from soulsgui.gui.theme import GAP_L, GAP_M, GAP_S, GAP_XS
 from soulsgui.gui.widgets.boxes import PAGE_MARGINS, column
-from soulsgui.gui.widgets.command_button import Words
+from soulsgui.gui.widgets.command_button import Words, allow
 from soulsgui.gui.widgets.dialog import FittingDialog, FormDialog
 from soulsgui.gui.widgets.empty_state import EmptyState
-from soulsgui.gui.widgets.fitting_button import FittingButton
 from soulsgui.gui.widgets.geometry import Memory
 from soulsgui.gui.widgets.labels import Label, muted, set_property, set_tip, wrapped
 from soulsgui.gui.widgets.log_pane import LogPane
@@ -159,7 +158,9 @@ class ClientsPage(QWidget):
         self._memory = Memory(shell.settings(), CLIENTS)
         self.empty = EmptyState("page-clients", "", "", "Invite…", "add", self)
         self.empty.acted.connect(shell.open_invite)
-        self.roster = roster = ClientsSection(feed, "clients", ROSTER_ACTIONS, self.empty, True, self)
+        self.roster = roster = ClientsSection(
+            feed, "clients", STEERING_ACTIONS, self.empty, RARE_ACTIONS, self
+        )
         self.landing = roster.table
         self._make_buttons()
         self.details = ClientDetails(self)
@@ -184,17 +185,16 @@ class ClientsPage(QWidget):
         dress(self.invite, "add")
         self.invite.clicked.connect(self._shell.open_invite)
         self.roster.head.addWidget(self.invite)
-        self.rename = FittingButton("Rename…", "edit", self)
-        self.rename.clicked.connect(self._rename)
-        self.log = FittingButton("Show log", "log", self)
-        self.log.clicked.connect(self._show_log)
-        self.look = FittingButton("Look…", "watch", self)
-        self.look.show_icon_only(True)  # all stand in one line
-        self.look.clicked.connect(self._look)
-        deeds = [*self.roster.buttons.values(), self.rename, self.log, self.look]
-        for button in deeds[-3:]:
-            self.roster.line.addWidget(button)
-        self.roster.table.offer(lambda: deeds)
+        more = self.roster.more
+        first = more.menu_of.insertSeparator(more.menu_of.actions()[0])
+        self.log = more.add("Show log", "log", self._show_log)
+        self.look = more.add("Look…", "watch", self._look)
+        self.rename = more.add("Rename…", "edit", self._rename)
+        for entry in (self.log, self.look, self.rename):
+            more.menu_of.insertAction(first, entry)
+        for action in RARE_ACTIONS:  # nobody sees what the button of an entry says
+            done = self.roster.buttons[action.name].finished
+            done.connect(lambda _, words=action.done: self._shell.notify("success", words))
 
     def _say_empty(self, away: str, filtered: bool) -> None:
         self.empty.button.setVisible(not away and not filtered)
@@ -228,8 +228,7 @@ class ClientsPage(QWidget):
             (self.log, no_log, log_tip),
             (self.look, reason or (why_no_look(one) if one is not None else ""), "See its game"),
         ):
-            action.setEnabled(not why)
-            action.explain(why or tip)
+            allow(action, why, tip)
 
     def _rename(self) -> None:
         if self.only is not None:

@@ -32,7 +32,7 @@ from soulsgui.gui.theme import GAP_S
 from soulsgui.gui.throttle import Throttle
 from soulsgui.gui.widgets.ask import AskingButton
 from soulsgui.gui.widgets.boxes import NO_MARGINS, column, flow
-from soulsgui.gui.widgets.command_button import CommandButton, Words
+from soulsgui.gui.widgets.command_button import CommandButton, MoreButton, Words, allow
 from soulsgui.gui.widgets.inputs import FilterEdit
 from soulsgui.gui.widgets.labels import ElidedLabel, Heading, muted
 from soulsgui.gui.widgets.table import Table
@@ -153,14 +153,14 @@ _TICK_MS = 200
 
 
 class ClientsSection(QWidget):
-    """Every client of the roster, with buttons for the chosen ones: beside the filter, or `apart` below it.
+    """Every client of the roster, with buttons for the chosen ones, beside the filter.
 
     Args:
         feed: The way to the server.
         name: That of the table.
         actions: What can be done with the chosen ones.
         empty: What is shown instead of a table without rows.
-        apart: Whether the buttons have a line of their own.
+        rare: What else, in the menu of `more`.
         parent: The page.
 
     Signals:
@@ -179,31 +179,37 @@ class ClientsSection(QWidget):
         name: str,
         actions: Sequence[ClientAction],
         empty: QWidget,
-        apart: bool = False,
+        rare: Sequence[ClientAction] = (),
         parent: QWidget | None = None,
     ) -> None:
         super().__init__(parent)
         self.feed = feed
-        self._actions = actions
+        self._actions = (*actions, *rare)
         self.model = ClientsModel(self)
         self.table = ClientsTable(name, self.model, self)
         self.table.sort_by(self.model.column_number("name"))
-        self.table.offer(lambda: list(self.buttons.values()))
+        self.table.offer(lambda: [*self.buttons.values(), *self.more.menu_of.actions()])
         self.table.selectionModel().selectionChanged.connect(lambda *_: self.arrange_buttons())
         self.empty = empty
         self._count = muted(ElidedLabel("", self))
         self.words = FilterEdit("Filter by name, host, state, environment or error", self)
         self.words.textChanged.connect(self._narrow)
-        self.buttons = {action.name: self._button(action) for action in actions}
+        self.buttons = {action.name: self._button(action) for action in self._actions}
+        self.more = MoreButton(self)
+        self.entries = {
+            action.name: self.more.add(action.title, action.icon, self.buttons[action.name].click)
+            for action in rare
+        }
         self.head = flow(Heading("Clients", 0, self), self._count, self.words, gap_px=GAP_S)
-        self.line = flow(gap_px=GAP_S) if apart else self.head
-        for button in self.buttons.values():
-            self.line.addWidget(button)
+        for button in (*self.buttons.values(), self.more):
+            self.head.addWidget(button)
+        for name in self.entries:
+            self.buttons[name].hide()  # its entry presses it
+        self.more.setVisible(bool(rare))
         self._stack = QStackedWidget(self)
         self._stack.addWidget(self.table)
         self._stack.addWidget(self.empty)
-        lines = (self.head, self.line) if apart else (self.head,)
-        column(*lines, (self._stack, 1), on=self, margins=NO_MARGINS, gap_px=GAP_S)
+        column(self.head, (self._stack, 1), on=self, margins=NO_MARGINS, gap_px=GAP_S)
         self._throttle = Throttle(self, self._tick, _TICK_MS)
 
     def _button(self, action: ClientAction) -> CommandButton:
@@ -284,4 +290,7 @@ class ClientsSection(QWidget):
         for action in self._actions:
             able, reason = possible(action.name, chosen, self.feed.status)
             allowed = bool(able) and connection.live
-            self.buttons[action.name].allow(allowed, action.tip if allowed else why_not(connection) or reason)
+            refusal = "" if allowed else why_not(connection) or reason
+            self.buttons[action.name].allow(allowed, refusal or action.tip)
+            if action.name in self.entries:
+                allow(self.entries[action.name], refusal, action.tip)

@@ -15,10 +15,10 @@ from soulsgui.gui.settings.form import SettingsForm
 from soulsgui.gui.settings.spec import change_words, specs
 from soulsgui.gui.shell import Shell, carry_out, notify_problem
 from soulsgui.gui.states import run_is_active
-from soulsgui.gui.widgets.boxes import TAB_MARGINS, column, row
+from soulsgui.gui.widgets.boxes import NO_MARGINS, TAB_MARGINS, column, row
 from soulsgui.gui.widgets.command_button import CommandButton, Words
 from soulsgui.gui.widgets.empty_state import EmptyState
-from soulsgui.gui.widgets.labels import Heading, muted, wrapped
+from soulsgui.gui.widgets.labels import Heading, Label, muted, wrapped
 from soulsgui.gui.widgets.table import Table
 from soulsgui.wire.control import Applied, ConfigValues
 from soulsgui.wire.messages.live import LiveChange, undoable
@@ -82,9 +82,13 @@ class RunningTab(QWidget):
         self.table.sort_by(self.model.column_number("time"), downwards=True)
         page = QWidget(self)
         self._place = QVBoxLayout()
-        head = row(self._title, (muted(wrapped(about, page)), 1))
-        foot = row(muted(wrapped("What was changed", page)), None, self.keep, self.apply, self.undo)
-        column(head, (self._place, 3), foot, (self.table, 2), on=page, margins=TAB_MARGINS)
+        self._place.addStretch(0)  # until there is a form
+        head = row(self._title, (muted(wrapped(about, page)), 1), self.keep, self.apply, self.undo)
+        self._changes = QWidget(page)
+        changed = muted(Label("What was changed", page))
+        column(changed, self.table, on=self._changes, margins=NO_MARGINS)
+        self._changes.hide()
+        column(head, (self._place, 3), (self._changes, 1), on=page, margins=TAB_MARGINS)
         self._stack = QStackedLayout(self)
         self._stack.addWidget(page)
         self._stack.addWidget(self._empty)
@@ -104,6 +108,7 @@ class RunningTab(QWidget):
             self._run = active
             self._fetch.forget()
             self.model.replace(())
+            self._changes.hide()
             self._title.setText(f"Running: {run_title(run)}" if active else "")
             if self.form is not None:
                 self.form.load({}, {})
@@ -124,6 +129,7 @@ class RunningTab(QWidget):
             self.form.load(values.running, {})
             self.form.setEnabled(True)
         self.model.replace(values.changes)
+        self._changes.setVisible(bool(values.changes))
         self._last = undoable(values.changes)
         self._allow()
 
@@ -135,7 +141,7 @@ class RunningTab(QWidget):
         self.form = SettingsForm(self, live_keys(algorithm))
         self.form.setEnabled(False)
         self.form.edited.connect(self._allow)
-        self._place.addWidget(self.form)
+        self._place.addWidget(self.form, 1)
         self.form.show()
 
     def _allow(self, *_: object) -> None:

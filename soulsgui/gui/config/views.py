@@ -58,6 +58,10 @@ class Views(QTabWidget):
         self.differences.opened.connect(self.reveal)
         self.currentChanged.connect(lambda _: self.turned.emit())
 
+    def hasHeightForWidth(self) -> bool:
+        """Take less than its tabs would like: what is long in them is scrolled there."""
+        return False
+
     def _text_page(self) -> QWidget:
         page = QWidget(self)
         page.setFocusProxy(self.text)

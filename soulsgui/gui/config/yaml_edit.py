@@ -157,7 +157,7 @@ class YamlEdit(QPlainTextEdit):
         colours = colours_of(self)
         painter = QPainter(self._gutter)
         painter.setFont(self.font())
-        painter.fillRect(event.rect(), QColor(colours.window))
+        painter.fillRect(event.rect(), QColor(colours.base))
         height, width = self.fontMetrics().height(), self._gutter.width()
         block = self.firstVisibleBlock()
         top = self.blockBoundingGeometry(block).translated(self.contentOffset()).top()

@@ -171,7 +171,7 @@ class ClientAction:
         return f"clients.{self.name}"
 
 
-_STEERING = (
+STEERING_ACTIONS = (
     ClientAction(
         "pause",
         "Pause",
@@ -193,6 +193,7 @@ _STEERING = (
         "stop", "Stop", "Stopping …", "Asked", "stop", "It leaves at once; its unfinished episodes are lost"
     ),
 )
+"""What is done with clients every day, in the order of its buttons."""
 _ADMITTING = (
     ClientAction(
         "release",
@@ -227,10 +228,10 @@ _FORGET = ClientAction(
     "trash",
     "Take it off the list, with whatever it left unread",
 )
-CLIENT_ACTIONS = (*_STEERING, _FORGET)
+CLIENT_ACTIONS = (*STEERING_ACTIONS, _FORGET)
 """What can be done on the overview, in the order of its toolbar."""
-ROSTER_ACTIONS = (*_STEERING, *_ADMITTING, _FORGET)
-"""What can be done where there is room for all of it: on the page of the clients."""
+RARE_ACTIONS = (*_ADMITTING, _FORGET)
+"""What stands in a menu on the page of the clients."""
 
 
 def possible(action: str, clients: Sequence[ClientStatus], status: Status) -> tuple[list[ClientStatus], str]:

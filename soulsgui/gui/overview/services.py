@@ -185,10 +185,14 @@ class _BriefLabel(ElidedLabel):
             said = said.rpartition(_BETWEEN)[0]
         return said
 
-    def minimumSizeHint(self) -> QSize:
-        """Keep that room."""
+    def sizeHint(self) -> QSize:
+        """Keep that room, as long as all cards have theirs."""
         room = max(map(self.fontMetrics().horizontalAdvance, self._words), default=0)
-        return QSize(room + 1 if room else 0, super().minimumSizeHint().height())
+        return QSize(room + 1 if room else 0, super().sizeHint().height())
+
+    def minimumSizeHint(self) -> QSize:
+        """Say nothing in one line with many: the icon tells how it is."""
+        return QSize(0, super().minimumSizeHint().height())
 
 
 class _Card(QFrame):
@@ -301,13 +305,18 @@ class _Card(QFrame):
         self._brief.setVisible(not self.is_open)
         self._body.setVisible(self.is_open)
 
-    def minimumSizeHint(self) -> QSize:
+    def sizeHint(self) -> QSize:
         """Let one line be read whole, and more of them with few breaks."""
+        return QSize(self._around(self._head.sizeHint()), super().sizeHint().height())
+
+    def minimumSizeHint(self) -> QSize:
+        """Let the name be read."""
+        return QSize(self._around(self._head.minimumSize()), super().minimumSizeHint().height())
+
+    def _around(self, head: QSize) -> int:
         margins = self.contentsMargins() + self._column.contentsMargins()
-        least = self._head.minimumSize().width() + margins.left() + margins.right()
-        if self.is_open:
-            least = max(least, self.fontMetrics().averageCharWidth() * _OPEN_CHARACTERS)
-        return QSize(least, super().minimumSizeHint().height())
+        needed = head.width() + margins.left() + margins.right()
+        return max(needed, self.fontMetrics().averageCharWidth() * _OPEN_CHARACTERS * self.is_open)
 
 
 class ServiceCard(_Card):

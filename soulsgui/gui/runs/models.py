@@ -251,7 +251,10 @@ class RunsModel(RecordsModel[RunSummary]):
 
     def _group(self, name: str, runs: Iterable[RunSummary]) -> GroupRow:
         members = [run for run in runs if group_of(run) == name]
-        return group_row(members, self._opened.get(name), self._experiments.get(name))
+        row = group_row(members, self._opened.get(name), self._experiments.get(name))
+        if row.open:
+            self._opened[name] = True  # when its last run ends, it stays as it is
+        return row
 
     def arrange(self, rows: list[RunSummary]) -> list[RunSummary]:
         """Put the active run and the queue on top, and the runs of each open group below its row."""

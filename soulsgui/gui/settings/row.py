@@ -11,7 +11,7 @@ from soulsgui.config.declaring import Effect
 from soulsgui.gui.colours import Tone
 from soulsgui.gui.icons import dress
 from soulsgui.gui.settings.spec import FieldSpec, Kind, as_yaml
-from soulsgui.gui.text import tip
+from soulsgui.gui.text import spaced, tip
 from soulsgui.gui.theme import GAP_M, GAP_S, GAP_XS
 from soulsgui.gui.widgets.boxes import NO_MARGINS, column, flow, row
 from soulsgui.gui.widgets.inputs import leave_wheel_to_page
@@ -238,7 +238,7 @@ class SettingRow(QWidget):
             )
             parts.append(f"Default with {'; '.join(told)}.")
         words = _CODE.sub(r"<code>\1</code>", html.escape(" · ".join(parts), quote=False))
-        return f'<p style="line-height: 120%">{words}</p>'
+        return spaced(words)
 
     def changeEvent(self, event: QEvent) -> None:
         """Follow the font's size."""

@@ -27,7 +27,7 @@ from soulsgui.gui.icons import colours_of, icon, qcolor
 from soulsgui.gui.models.rules import algorithm_title, run_title
 from soulsgui.gui.settings.spec import specs
 from soulsgui.gui.shell.manual import manual_pages
-from soulsgui.gui.shell.pages import CLIENTS, CONFIG, RUNS
+from soulsgui.gui.shell.pages import CLIENTS, CONFIG, RUNS, page_entries
 from soulsgui.gui.states import client_look, run_look
 from soulsgui.gui.theme import GAP_S
 from soulsgui.gui.widgets.boxes import DIALOG_MARGINS, column
@@ -148,10 +148,11 @@ class _Control(NamedTuple):
         else:
             self.entry.trigger()
 
-    def listed(self, act: Callable[[], object], why: str) -> Entry:
-        """Return how it is listed."""
+    def listed(self, act: Callable[[], object], why: str, place_icon: str) -> Entry:
+        """Return how it is listed: by its icon, or that of its place where it has none but an arrow."""
         keys = self._pressed.shortcut().toString(QKeySequence.SequenceFormat.NativeText)
-        mark = str(self._pressed.property("iconName") or "arrow-right")
+        own = str(self._pressed.property("iconName") or "arrow")
+        mark = place_icon if own.startswith("arrow") else own
         also = str(self._pressed.property(ALSO) or "")
         return Entry("Command", self.title, mark, act, self.told, keys, why, also)
 
@@ -174,7 +175,7 @@ def commands_of(toolbar: QToolBar) -> Iterator[Entry]:
     """Yield what the buttons of the toolbar do, and the entries of their menus."""
     for control in _controls(toolbar):
         if control.title:
-            yield control.listed(control.press, control.why_not)
+            yield control.listed(control.press, control.why_not, "server")
 
 
 def commands_on(page: QWidget, name: str, window: "MainWindow") -> Iterator[Entry]:
@@ -191,7 +192,8 @@ def commands_on(page: QWidget, name: str, window: "MainWindow") -> Iterator[Entr
         controls.sort(key=lambda one: not one.button.isVisible())
         first = controls[0]
         why = first.why_not if first.button.isVisible() else ""
-        yield first.listed(partial(window.go_to, name, partial(_press, controls, name, window)), why)
+        act = partial(window.go_to, name, partial(_press, controls, name, window))
+        yield first.listed(act, why, page_entries()[name].icon)
 
 
 def _press(controls: list[_Control], name: str, window: "MainWindow", waited_ms: int = 0) -> None:

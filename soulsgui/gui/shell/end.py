@@ -1,4 +1,4 @@
-"""The strip over the pages that says how a run ended, and offers what next."""
+"""The strip below the pages that says how a run ended, and offers what next."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -80,7 +80,7 @@ def played_here(clients: Iterable[ClientStatus]) -> bool:
 class EndStrip(QFrame):
     """Shown from when a run has ended by itself until another begins, or it is put away.
 
-    On the overview it says so of every such run; over other pages when that is news.
+    On the overview it says so of every such run; below other pages when that is news.
     """
 
     def __init__(

@@ -14,6 +14,7 @@ from PySide6.QtWidgets import (
 )
 
 from soulsgui.gui.feed import Feed
+from soulsgui.gui.icons import dress
 from soulsgui.gui.models.connection import why_not
 from soulsgui.gui.models.rules import Question, run_title
 from soulsgui.gui.preferences import FONT_PERCENTS, AtClosing, AtLeaving, Preferences
@@ -158,22 +159,24 @@ class WindowMenu(QMenu):
         self._preferences = preferences
         self._theme = theme
         self._window = parent
-        self.find_anything = self._add("&Find anything…", "Ctrl+K")
-        self.welcome = self._add("&Welcome")
-        self.invite = self._add("&Invite a computer…")
-        self.settings = self._add("&Settings…", "Ctrl+,", "theme dark light font size notifications login")
+        self.find_anything = self._add("&Find anything…", "search", "Ctrl+K")
+        self.welcome = self._add("&Welcome", "star")
+        self.invite = self._add("&Invite a computer…", "add")
+        found_by = "theme dark light font size notifications login"
+        self.settings = self._add("&Settings…", "configure", "Ctrl+,", found_by)
         self.settings.triggered.connect(self._open_settings)
-        self.manual = self._add("&Manual", "F1", "help documentation")
+        self.manual = self._add("&Manual", "help", "F1", "help documentation")
         self.addSeparator()
-        self.shut_down = self._add("Shut &down the server…")
+        self.shut_down = self._add("Shut &down the server…", "power")
         self.shut_down.triggered.connect(self._ask_shut_down)
-        self.about = self._add("&About SoulsGUI")
+        self.about = self._add("&About SoulsGUI", "state-info")
         self.addSeparator()
-        self.quit = self._add("&Quit", "Ctrl+Q")
+        self.quit = self._add("&Quit", "close", "Ctrl+Q")
         self.aboutToShow.connect(self._update)
 
-    def _add(self, words: str, keys: str = "", also: str = "") -> QAction:
+    def _add(self, words: str, icon: str, keys: str = "", also: str = "") -> QAction:
         action = QAction(words, self)
+        dress(action, icon)
         action.setProperty(ALSO, also)
         if keys:
             action.setShortcut(QKeySequence(keys))

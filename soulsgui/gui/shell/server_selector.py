@@ -14,7 +14,7 @@ from soulsgui.gui.widgets.dialog import FittingDialog
 from soulsgui.gui.widgets.labels import muted, set_tip, wrapped
 
 THIS_COMPUTER = "This computer"
-_CHARACTERS = 66
+_CHARACTERS = 92
 _NAME_CHARACTERS = 20
 
 

@@ -42,7 +42,7 @@ from soulsgui.gui.shell.shutdown import ClientWindowCloser, WindowCloser
 from soulsgui.gui.shell.toolbar import Toolbar
 from soulsgui.gui.states import Look, clients_here, run_is_active, run_look
 from soulsgui.gui.text import plural
-from soulsgui.gui.theme import GAP_S, GAP_XS, Theme
+from soulsgui.gui.theme import GAP_S, GAP_XS, Theme, underline_letters
 from soulsgui.gui.throttle import Throttle
 from soulsgui.gui.widgets.agree import run_dialog
 from soulsgui.gui.widgets.boxes import NO_MARGINS, column, row
@@ -160,13 +160,11 @@ class MainWindow(QMainWindow):
         self.messages = MessageBar(self)
         listed = [entry for entry in self._entries.values() if entry.listed and entry.mode is Mode.SERVER]
         self.navigation = Navigation(listed, self)
-        # It joins the window below, after the strip that stands over it: so goes the keyboard, too.
         self.pages = PageStack(self._entries, self._feed, self)
         lists = self._feed.lists
         self.end_strip = EndStrip(self._feed, lists.runs, lists.presets, self, self)
-        right = QWidget(self)
-        column((self.pages, 1), self.messages, on=right, margins=NO_MARGINS, gap_px=0)
-        beside = column(self.banner, self.end_strip, (right, 1), gap_px=0)
+        # What comes and goes stands below the page: nothing that is read or pointed at moves for it.
+        beside = column(self.banner, (self.pages, 1), self.end_strip, self.messages, gap_px=0)
         inside = QWidget(self)
         # Beside the bars: its rows do not move under the mouse when one comes or goes.
         row(self.navigation, (beside, 1), on=inside, margins=NO_MARGINS, gap_px=0)
@@ -573,6 +571,7 @@ class MainWindow(QMainWindow):
     def event(self, event: QEvent) -> bool:
         """After a dialog the keyboard is not at the button that opened it."""
         handled = super().event(event)
+        underline_letters(self, event)
         if event.type() == QEvent.Type.WindowUnblocked and isinstance(self.focusWidget(), QAbstractButton):
             self.pages.focus_page()
         return handled

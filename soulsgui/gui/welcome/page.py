@@ -3,7 +3,7 @@
 from functools import partial
 
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QFrame, QPushButton, QWidget
+from PySide6.QtWidgets import QFrame, QPushButton, QSizePolicy, QWidget
 
 from soulsgui.gui.colours import Tone
 from soulsgui.gui.feed import Call, Feed
@@ -16,7 +16,7 @@ from soulsgui.gui.text import count
 from soulsgui.gui.theme import GAP_L, GAP_M, GAP_XL, GAP_XS
 from soulsgui.gui.widgets.boxes import NO_MARGINS, column, flow
 from soulsgui.gui.widgets.command_button import CommandButton, Words
-from soulsgui.gui.widgets.labels import Heading, IconLabel, Remark, keep_place, muted, set_tip, wrapped
+from soulsgui.gui.widgets.labels import Heading, IconLabel, Prose, Remark, keep_place, muted, set_tip, wrapped
 from soulsgui.installing import can_train, how_to_train
 
 TRY_IT_PRESET = "cartpole_ppo"
@@ -31,11 +31,12 @@ class Tile(QFrame):
     def __init__(self, icon: str, title: str, words: str, button: QPushButton, parent: QWidget) -> None:
         super().__init__(parent)
         self.setProperty("part", "card")
+        self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)  # all of one width
         mark = IconLabel(_ICON_PX, self)
         mark.show_icon(icon, Tone.ACCENT)
         heading = Heading(title, 1, self)
         heading.setWordWrap(True)
-        text = muted(wrapped(words, self))
+        text = muted(Prose(words, self))
         text.setAlignment(Qt.AlignmentFlag.AlignTop | Qt.AlignmentFlag.AlignLeft)
         self.why = Remark(self, "warning")
         # A reason that comes or goes moves no tile of the next row.

@@ -20,7 +20,7 @@ from PySide6.QtWidgets import (
 from soulsgui.gui.feed import MakeCall
 from soulsgui.gui.icons import make_primary
 from soulsgui.gui.text import plain
-from soulsgui.gui.theme import GAP_M
+from soulsgui.gui.theme import GAP_M, underline_letters
 from soulsgui.gui.widgets.boxes import DIALOG_MARGINS, NO_MARGINS, Part, column, row
 from soulsgui.gui.widgets.command_button import CommandButton, Words
 from soulsgui.gui.widgets.geometry import bring_onto_screen, room_for
@@ -73,6 +73,7 @@ class FittingDialog(QDialog):
     def event(self, event: QEvent) -> bool:
         """Fit anew when it appears, and when sentences or titles come that need more room."""
         handled = super().event(event)
+        underline_letters(self, event)
         if event.type() in (QEvent.Type.Show, QEvent.Type.LayoutRequest):
             self._fit()
         return handled

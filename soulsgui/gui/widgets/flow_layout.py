@@ -16,6 +16,7 @@ class _Measured:
         self.item = item
         self.hint = item.sizeHint()
         self.least = item.minimumSize()
+        self.wanted = max(self.hint.width(), self.least.width())
         self.grows = widget.sizePolicy().horizontalPolicy() in _GROWING
         # One that grows can do with little beside others.
         little = max(widget.minimumSizeHint().width(), widget.minimumWidth())
@@ -134,9 +135,12 @@ class FlowLayout(QLayout):
         if not shown:
             return []
         if self._columns:
-            left = room - gap * (len(shown) - 1) - sum(part.least.width() for part in shown)
-            if left >= 0:
-                return [[(part, part.least.width() + left // len(shown)) for part in shown]]
+            for widths in ([part.wanted for part in shown], [part.least.width() for part in shown]):
+                left = room - gap * (len(shown) - 1) - sum(widths)
+                if left >= 0:
+                    widths = [width + left // len(shown) for width in widths]
+                    widths[-1] += left % len(shown)
+                    return [list(zip(shown, widths, strict=True))]
             least = max(part.least.width() for part in shown)
             fitting = min(max((room + gap) // (least + gap), 1), len(shown))
             # As many in every line, as far as that goes.

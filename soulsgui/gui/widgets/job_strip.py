@@ -7,7 +7,7 @@ from PySide6.QtWidgets import QProgressBar, QSizePolicy, QWidget
 from soulsgui.gui import text
 from soulsgui.gui.feed import DOWNLOAD, Call, Feed
 from soulsgui.gui.theme import GAP_S
-from soulsgui.gui.widgets.boxes import NO_MARGINS, row
+from soulsgui.gui.widgets.boxes import row
 from soulsgui.gui.widgets.command_button import CommandButton, Words
 from soulsgui.gui.widgets.labels import ElidedLabel
 from soulsgui.wire.control import Job
@@ -47,7 +47,7 @@ class JobStrip(QWidget):
         self.cancel = CommandButton(Words("Cancel", "Cancelling …", "Cancelled"), "close", self._cancel, self)
         self.cancel.problem.connect(self.problem)
         self.cancel.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
-        row((self.words, 1), self.bar, self.cancel, on=self, margins=NO_MARGINS, gap_px=GAP_S)
+        row((self.words, 1), self.bar, self.cancel, on=self, margins=(0, 0, GAP_S, 0), gap_px=GAP_S)
         feed.job_changed.connect(self._show)
         feed.jobs_listed.connect(self._show)
         feed.connection_changed.connect(self._show)

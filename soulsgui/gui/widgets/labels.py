@@ -1,5 +1,6 @@
 """Labels: one that shortens itself, one with a state's icon, a badge, and a heading."""
 
+import html
 from typing import TypeVar
 
 from PySide6.QtCore import QEvent, QSize, Qt
@@ -144,6 +145,25 @@ class WrappedLabel(Label):
         if width not in self._heights:
             self._heights[width] = super().heightForWidth(width)
         return self._heights[width]
+
+
+class Prose(QLabel):
+    """Sentences with room between their lines; nothing in them is markup, whoever wrote them."""
+
+    def __init__(self, words: str = "", parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setTextFormat(Qt.TextFormat.RichText)
+        self.setWordWrap(True)
+        self.setText(words)
+
+    def setText(self, words: str) -> None:
+        """Say something else."""
+        self._words = text.plain(words)
+        super().setText(text.spaced(html.escape(self._words).replace("\n", "<br>")))
+
+    def text(self) -> str:
+        """Return what it says."""
+        return self._words
 
 
 class Remark(WrappedLabel):

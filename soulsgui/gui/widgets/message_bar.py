@@ -4,7 +4,8 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from PySide6.QtCore import Qt, QTimer, Signal
+from PySide6.QtCore import QEvent, Qt, QTimer, Signal
+from PySide6.QtGui import QEnterEvent
 from PySide6.QtWidgets import QFrame, QPushButton, QSizePolicy, QWidget
 
 from soulsgui.gui.icons import dress, make_primary
@@ -75,14 +76,14 @@ def close_button(parent: QWidget) -> QPushButton:
 
 
 _SHOWN = 3
-_BRIEF_MS = 8000
+_BRIEF_MS, _WITH_BUTTON_MS = 8_000, 20_000
 
 
 @dataclass(frozen=True)
 class Notice:
     """One message."""
 
-    level: str  # `info`, `success`, `warning` or `error`; the first two go away by themselves
+    level: str  # `info`, `success`, `warning` or `error`
     text: str  # what happened
     detail: str = ""  # why, and what to do
     action: str = ""  # words of the button that does it; empty for none
@@ -92,7 +93,7 @@ class Notice:
 
 
 class NoticeRow(QFrame):
-    """One message on screen.
+    """One message on screen; good news goes away by itself, but not from under the mouse.
 
     Signals:
         closed: It is to go away; with itself.
@@ -125,10 +126,23 @@ class NoticeRow(QFrame):
         aside = [(button, middle) for button in (*buttons, close)]
         row((mark, middle), (self._text, 1), *aside, on=self, margins=(GAP_M, GAP_XS, GAP_S, GAP_XS))
         self._write()
-        self.timer = QTimer(self, singleShot=True, interval=_BRIEF_MS)
+        self.timer = QTimer(self, singleShot=True, interval=_WITH_BUTTON_MS if notice.action else _BRIEF_MS)
         self.timer.timeout.connect(self.expire)
-        if notice.level in ("info", "success"):
+        self._count_down()
+
+    def _count_down(self) -> None:
+        if self.notice.level in ("info", "success"):
             self.timer.start()
+
+    def enterEvent(self, event: QEnterEvent) -> None:
+        """Stay while somebody is about to use it."""
+        super().enterEvent(event)
+        self.timer.stop()
+
+    def leaveEvent(self, event: QEvent) -> None:
+        """Count anew."""
+        super().leaveEvent(event)
+        self._count_down()
 
     def expire(self) -> None:
         """Go away now."""

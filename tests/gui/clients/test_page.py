@@ -93,6 +93,8 @@ def test_what_can_not_work_is_off_and_says_why(page: ClientsPage) -> None:
         page.roster.choose(chosen.id)
         assert {name for name, button in buttons.items() if button.isEnabled()} == allowed
         assert all(button.toolTip() for button in buttons.values())
+        entries = page.roster.entries
+        assert {name for name, entry in entries.items() if entry.isEnabled()} == allowed & entries.keys()
         assert page.rename.isEnabled()
         assert page.log.isEnabled() is (chosen.local or chosen.age_s is not None)
 
@@ -102,12 +104,14 @@ def test_each_button_sends_its_command_for_the_chosen_one_while_there_is_a_conne
 ) -> None:
     page.roster.choose("gamer-01")
     for name in ("pause", "drain", "stop", "revoke"):
-        page.roster.buttons[name].click()
         if name == "revoke":
+            page.roster.entries[name].trigger()
             assert not fake.sent_of("clients.revoke"), "it asks first"
             answer(page, "Revoke")
+        else:
+            page.roster.buttons[name].click()
         assert (fake.sent[-1].command, fake.sent[-1].params) == (f"clients.{name}", {"client": "gamer-01"})
-    page.rename.click()
+    page.rename.trigger()
     rename = part_of(page, RenameDialog)
     rename.name.setText(" Anna's PC ")
     rename.save.click()
@@ -116,7 +120,8 @@ def test_each_button_sends_its_command_for_the_chosen_one_while_there_is_a_conne
     with qtbot.waitSignal(rename.accepted):
         fake.sent[-1].call.answer({})
     fake.connect_as(LOST)
-    buttons = [*page.roster.buttons.values(), page.rename, page.log, page.invite]
+    deeds = page.roster.buttons | page.roster.entries
+    buttons = [*deeds.values(), page.rename, page.log, page.invite]
     assert not any(button.isEnabled() for button in buttons)
     assert all("Not connected" in button.toolTip() for button in buttons)
     assert len(column(page, "name")) == 5, "all stays in sight"
@@ -144,12 +149,12 @@ def test_a_local_client_has_its_log_on_the_page_of_the_logs_and_another_computer
     page: ClientsPage, fake: FakeFeed, shell: FakeShell, qtbot: QtBot
 ) -> None:
     page.roster.choose("client-1")
-    page.log.click()
+    page.log.trigger()
     assert shell.shown == [("logs", {"service": "client-1"})]
     line = LogLine(service="gamer-01", number=1, time=INVITED, level="error", text="the game crashed")
     fake.answers["clients.log"] = ClientLog(lines=[line], whole=False)
     page.roster.choose("gamer-01")
-    page.log.click()
+    page.log.trigger()
     dialog = part_of(page, ClientLogDialog)
     qtbot.waitUntil(lambda: "the game crashed" in dialog.pane.text)
     assert fake.sent_of("clients.log")[0].params == {"client": "gamer-01", "n": 200}
@@ -169,7 +174,7 @@ def test_a_game_is_looked_at_as_long_as_the_dialog_is_open(
     qtbot.waitUntil(page.look.isEnabled)
     rgb = bytes([255, 0, 0, 0, 0, 255])
     fake.answers["clients.look"] = GamePicture(look=1, width=2, height=1, rgb=base64.b64encode(rgb).decode())
-    page.look.click()
+    page.look.trigger()
     dialog = part_of(page, LookDialog)
     qtbot.waitUntil(lambda: not dialog.picture.image.isNull())
     image = dialog.picture.image
@@ -191,8 +196,8 @@ def test_a_name_that_looks_like_markup_is_read_as_it_was_given(
     qtbot.waitUntil(lambda: column(page, "name")["gamer-01"] == "<i>Eve</i>")
     page.roster.choose("gamer-01")
     assert page.details.values["id"].text() == "<i>Eve</i> (gamer-01)"
-    page.log.click()
-    page.roster.buttons["revoke"].click()
+    page.log.trigger()
+    page.roster.entries["revoke"].trigger()
     dialogs = [*page.findChildren(ClientLogDialog), *page.findChildren(QMessageBox)]
     said = [label for dialog in dialogs for label in dialog.findChildren(QLabel) if "Eve" in label.text()]
     assert len(said) == 2

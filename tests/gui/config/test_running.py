@@ -60,6 +60,7 @@ def test_what_takes_effect_at_once_is_applied_kept_for_the_next_run_and_taken_ba
     assert fake.sent_of("config.save")[-1].params == {"changes": {"ppo.clip": 0.1}}
     assert "from update 41 on" in shell.told[-1].text
     qtbot.waitUntil(tab.undo.isEnabled)
+    assert tab.table.isVisible()
     assert "ppo.clip: 0.2 → 0.1" in tab.undo.toolTip()
     assert not tab.apply.isEnabled()
     fake.answers["config.undo"] = {"change": None}
@@ -71,9 +72,10 @@ def test_what_takes_effect_at_once_is_applied_kept_for_the_next_run_and_taken_ba
 
 def test_without_a_run_there_is_nothing_to_change(tab: RunningTab, fake: FakeFeed) -> None:
     fake.change_run(RunStatus(id="r1", name="lunar", state="finished"))
-    assert not tab.table.isVisible()
+    assert not tab.apply.isVisible()
     fake.change_run(RunStatus(id="r2", name="other", state="running"))
-    assert tab.table.isVisible()
+    assert tab.apply.isVisible()
+    assert not tab.table.isVisible(), "nothing was changed yet"
     fake.change_allowed(config_apply="The trainer does not run.")
     assert tab.apply.toolTip() == "The trainer does not run."
 

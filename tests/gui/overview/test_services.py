@@ -5,8 +5,9 @@ from PySide6.QtWidgets import QLabel
 from pytestqt.qtbot import QtBot
 
 from soulsgui.gui.colours import Tone
-from soulsgui.gui.overview.services import CardSignals, ServiceCard, card_words, group_words
-from soulsgui.gui.theme import Theme
+from soulsgui.gui.overview.services import CardSignals, ServiceCard, ServiceRow, card_words, group_words
+from soulsgui.gui.theme import GAP_S, Theme
+from soulsgui.wire.control import Status
 from tests.gui.fake_feed import FakeFeed
 from tests.gui.reading import shown, words_of
 from tests.states import service
@@ -137,3 +138,18 @@ def test_one_that_ended_in_order_and_has_nothing_to_do_is_one_line(card: Service
     assert card.is_open, "it can be started"
     card.show_status(ended.model_copy(update={"allowed": {"service.start": "No run is active."}}))
     assert not card.is_open
+
+
+def test_more_cards_than_have_room_for_their_words_still_stand_in_one_line(
+    qtbot: QtBot, theme: Theme, fake: FakeFeed
+) -> None:
+    row = shown(qtbot, ServiceRow(fake))
+    names = ("redis", "gateway", "trainer", "telemetry", "evaluator")
+    row.show_status(Status(services=[service(name, phase="updating") for name in names]))
+    cards = [*row.cards.values(), row.clients]
+    gaps = GAP_S * (len(cards) - 1)
+    least = sum(card.minimumSizeHint().width() for card in cards) + gaps
+    whole = sum(card.sizeHint().width() for card in cards) + gaps
+    assert least < whole
+    row.resize(least, row.height())
+    qtbot.waitUntil(lambda: len({card.y() for card in cards}) == 1)

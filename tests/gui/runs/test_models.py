@@ -62,6 +62,16 @@ def test_the_newest_status_wins_over_the_listed_state_and_the_active_run_stands_
     assert model.row_of(OLD.id) == 0
 
 
+def test_an_experiment_stays_unfolded_when_its_last_run_ends(qapp: QApplication) -> None:
+    model = RunsModel()
+    seed = OLD.model_copy(update={"experiment": "2026-01-01_wide"})
+    model.take([seed], RunStatus())
+    assert model.row_of(seed.id) is None, "of yesterday"
+    for state in ("running", "finished"):
+        model.take([seed], ACTIVE.model_copy(update={"state": state}))
+        assert model.row_of(seed.id) == 1
+
+
 def test_runs_without_a_name_are_told_apart_by_their_start_and_the_best_mean_says_what_it_is(
     qapp: QApplication,
 ) -> None:

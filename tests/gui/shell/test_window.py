@@ -3,7 +3,8 @@ from typing import Any
 
 import pytest
 from PySide6.QtCore import QEvent, QPoint, Qt
-from PySide6.QtWidgets import QAbstractButton, QApplication, QDialog, QLabel, QPushButton, QWidget
+from PySide6.QtGui import QKeyEvent
+from PySide6.QtWidgets import QAbstractButton, QApplication, QDialog, QLabel, QPushButton, QStyle, QWidget
 from pytestqt.qtbot import QtBot
 
 from soulsgui import __version__
@@ -285,14 +286,14 @@ def test_the_table_of_many_runs_is_not_scrolled_sideways(qtbot: QtBot, make: Mak
     qtbot.waitUntil(lambda: table.verticalScrollBar().maximum() > 0 == table.horizontalScrollBar().maximum())
 
 
-def test_the_keyboard_comes_to_the_end_strip_before_what_is_below(solved: MainWindow, feed: FakeFeed) -> None:
+def test_the_keyboard_comes_to_the_end_strip_before_the_pages(solved: MainWindow, feed: FakeFeed) -> None:
     feed.connect_as(SHUT_DOWN)
     chain, one = [], solved.navigation.nextInFocusChain()
     while one is not solved.navigation:
         chain.append(one)
         one = one.nextInFocusChain()
-    below = solved.pages.no_server.empty.button, page_of(solved, "config").filter
-    order = [chain.index(part) for part in (solved.end_strip.watch, solved.end_strip.close_button, *below)]
+    inside = solved.pages.no_server.empty.button, page_of(solved, "config").filter
+    order = [chain.index(part) for part in (solved.end_strip.watch, solved.end_strip.close_button, *inside)]
     assert order == sorted(order)
 
 
@@ -538,6 +539,24 @@ def test_a_reached_goal_offers_the_next_task(qtbot: QtBot, solved: MainWindow) -
     qtbot.waitUntil(lambda: dialog.preset.currentData() == "lunarlander_ppo")
     dialog.reject()
     assert end.isVisible(), "what was cancelled is offered still"
+
+
+def test_a_run_that_ends_moves_nothing_that_is_pointed_at(qtbot: QtBot, make: Make, feed: FakeFeed) -> None:
+    window = make("overview")
+    feed.take_snapshot(RUNNING)
+    top = window.pages.mapTo(window, QPoint(0, 0))
+    feed.change_run(SOLVED)
+    qtbot.waitUntil(lambda: window.end_strip.y() > window.pages.y())
+    assert window.pages.mapTo(window, QPoint(0, 0)) == top
+
+
+def test_letters_of_shortcuts_are_underlined_while_alt_is_held(make: Make) -> None:
+    window = make()
+    style, underlined = QApplication.style(), QStyle.StyleHint.SH_UnderlineShortcut
+    for kind, shown_then in ((QEvent.Type.KeyPress, 1), (QEvent.Type.KeyRelease, 0)):
+        QApplication.sendEvent(window, QKeyEvent(kind, Qt.Key.Key_Alt, Qt.KeyboardModifier.NoModifier))
+        assert style.styleHint(underlined, None, window.toolbar) == shown_then
+    assert style.styleHint(underlined, None, window.menu) == 1
 
 
 def test_the_end_of_a_run_is_told_on_the_overview_and_elsewhere_when_it_is_news(

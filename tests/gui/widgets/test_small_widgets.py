@@ -1,9 +1,17 @@
 from typing import Any
 
 import pytest
-from PySide6.QtCore import Qt
-from PySide6.QtGui import QCursor, QKeySequence, QStandardItemModel
-from PySide6.QtWidgets import QLineEdit, QMenu, QPushButton, QStyleOptionHeader, QTimeEdit
+from PySide6.QtCore import QEvent, QPointF, Qt
+from PySide6.QtGui import QCursor, QEnterEvent, QKeySequence, QStandardItemModel, QTextDocument
+from PySide6.QtWidgets import (
+    QApplication,
+    QLabel,
+    QLineEdit,
+    QMenu,
+    QPushButton,
+    QStyleOptionHeader,
+    QTimeEdit,
+)
 from pytestqt.qtbot import QtBot
 
 from soulsgui.gui.client_mode.parts import ToggleSwitch
@@ -18,7 +26,7 @@ from soulsgui.gui.widgets.command_button import give_menu
 from soulsgui.gui.widgets.empty_state import EmptyState
 from soulsgui.gui.widgets.fitting_button import FittingButton
 from soulsgui.gui.widgets.inputs import give_room
-from soulsgui.gui.widgets.labels import ElidedLabel, IconLabel, StateLabel
+from soulsgui.gui.widgets.labels import ElidedLabel, IconLabel, Label, Prose, StateLabel
 from soulsgui.gui.widgets.message_bar import Banner, MessageBar, Notice
 from soulsgui.gui.widgets.presets import PresetBox
 from soulsgui.gui.widgets.table import Table
@@ -79,6 +87,28 @@ def test_a_message_stands_until_it_is_closed_or_acted_on_good_news_not(qtbot: Qt
     qtbot.mouseClick(bar.rows[0].findChildren(QPushButton)[-1], Qt.MouseButton.LeftButton)
     assert bar.rows == []
     assert not bar.isVisible()
+
+
+def test_good_news_to_be_taken_back_stays_longer_and_none_goes_from_under_the_mouse(bar: MessageBar) -> None:
+    bar.show_notice(Notice("success", "Saved"))
+    bar.show_notice(Notice("success", "In the bin", "", "Undo", lambda: None))
+    saved, binned = bar.rows
+    assert binned.timer.interval() >= 2 * saved.timer.interval()
+    inside = QPointF(1, 1)
+    QApplication.sendEvent(binned, QEnterEvent(inside, inside, inside))
+    assert not binned.timer.isActive()
+    QApplication.sendEvent(binned, QEvent(QEvent.Type.Leave))
+    assert binned.timer.isActive()
+
+
+def test_sentences_with_room_between_their_lines_are_no_markup(qtbot: QtBot) -> None:
+    words = "<b>This computer</b> plays,\nand a server learns."
+    prose, packed = shown(qtbot, Prose(words)), shown(qtbot, Label(words))
+    assert prose.text() == words
+    assert prose.heightForWidth(prose.sizeHint().width()) > packed.sizeHint().height()
+    document = QTextDocument()
+    document.setHtml(QLabel.text(prose))
+    assert document.toPlainText().replace("\u2028", "\n") == words
 
 
 def test_the_same_message_counts_up_and_the_newest_three_are_shown(qtbot: QtBot, bar: MessageBar) -> None:
