@@ -203,7 +203,9 @@ class RunsPage(QWidget):
         total = len(runs)
         found = [self.model.at(place) for place in range(self.model.rowCount())]
         shown = sum(
-            row.total if isinstance(row, GroupRow) and not row.open else row in runs for row in found if row
+            (not row.open) * row.total if isinstance(row, GroupRow) else not isinstance(row, QueuedRow)
+            for row in found
+            if row
         )
         self._say_empty()
         self._stack.setCurrentIndex(0 if self.model.records or self.bin.isChecked() else 1)

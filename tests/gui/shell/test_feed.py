@@ -175,7 +175,7 @@ def test_without_a_connection_a_command_fails_and_says_so(qtbot: QtBot, feed: Fe
 def test_that_no_answer_came_holds_until_one_does(qtbot: QtBot, feed: Feed, shell: FakeShell) -> None:
     feed.carry_with(lambda call, params: None)
     feed.answered_late.connect(shell.settle)
-    call = feed.call("config.get", timeout_s=0.01)
+    call = feed.call("server.shutdown", timeout_s=0.01)
     call.tell_problem(lambda error: notify_problem(shell, error))
     qtbot.waitUntil(lambda: [told.text for told in shell.told] == ["No answer from my-server."])
     call.answer({})
@@ -189,8 +189,8 @@ def test_a_job_tells_its_progress_to_the_command_that_waits_for_it(feed: Feed) -
     job = Job(id="1", command="checkpoint.save", state="running", progress="60 %")
     feed.take(JobChange(cursor=11, job=job))
     assert (saved, stopped) == (["60 %"], [])
-    saving.answer({})
-    stopping.answer({})
+    saving.drop()
+    stopping.drop()
 
 
 def test_saving_takes_longer_than_asking() -> None:
