@@ -34,7 +34,7 @@ _PARTS = 20
 SHORTEST = 2 * _PARTS
 """Values of the shortest curve that is smoothed at all."""
 
-_MOST_ATTEMPTS = 500  # that are drawn, the newest: each is a curve of its own
+_MOST_ATTEMPTS = 250  # that are drawn, the newest: each is a curve of its own
 
 
 def exponential_mean(
