@@ -7,7 +7,7 @@ import json
 import re
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
@@ -99,8 +99,9 @@ def _kind(name: str, kind: type[BaseModel]) -> str:
 
 
 def _fields(kind: type[BaseModel], told: dict[str, str]) -> str:
+    types = {name: _type(hint) for name, hint in get_type_hints(kind).items()}  # without the bounds
     rows = "".join(
-        f"| `{field.alias or name}` | {_type(field)} | {_default(field)} | {_about(name, field, told)} |\n"
+        f"| `{field.alias or name}` | {types[name]} | {_default(field)} | {_about(name, field, told)} |\n"
         for name, field in kind.model_fields.items()
     )
     return f"| field | type | default | |\n|---|---|---|---|\n{rows}" if rows else f"{_NO_FIELDS}\n"
@@ -110,10 +111,11 @@ def _about(name: str, field: FieldInfo, told: dict[str, str]) -> str:
     return " ".join((field.description or told.get(name, "")).split()).replace("|", "\\|")
 
 
-def _type(field: FieldInfo) -> str:
-    words = getattr(field.annotation, "__name__", "") if isinstance(field.annotation, type) else ""
-    if not words or "[" in str(field.annotation):
-        words = re.sub(r"typing\.|[\w.]+\.(?=\w)", "", str(field.annotation))
+def _type(kind: Any) -> str:
+    words = getattr(kind, "__name__", "") if isinstance(kind, type) else ""
+    if not words or "[" in str(kind):
+        words = re.sub(r"typing\.|[\w.]+\.(?=\w)", "", str(kind))
+        words = re.sub(r"Optional\[(\w+)\]", r"\1 | None", words)
     return f"`{words}`".replace("|", "\\|")
 
 

@@ -6,14 +6,19 @@ arrives and carries its calls away.
 
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
+from pydantic import ValidationError
 from PySide6.QtCore import QObject, QTimer, Signal, SignalInstance
 
+from soulsgui.gui.fetch import Fetch
 from soulsgui.gui.models.connection import Connection, ConnectionState, why_not
 from soulsgui.gui.server_lists import ServerLists
 from soulsgui.gui.states import run_is_active
+from soulsgui.gui.text import first_mistake
 from soulsgui.wire.control import (
+    COMMANDS,
     ApiError,
     AuditChange,
     ClientsChange,
@@ -30,7 +35,9 @@ from soulsgui.wire.control import (
     Snapshot,
     Status,
     StatusChange,
+    StoredFile,
 )
+from soulsgui.wire.messages.base import Message
 
 DOWNLOAD, UPLOAD = "a download", "an upload"
 """In place of the name of a command: a file of a job is fetched (`Feed.download`), or one is brought."""
@@ -38,6 +45,7 @@ DOWNLOAD, UPLOAD = "a download", "an upload"
 TIMEOUT_S = 10.0
 SAVING_TIMEOUT_S = 60.0
 _TOGETHER_S = 60.0
+_ANSWERS = {name: command.result for name, command in COMMANDS.items()} | {UPLOAD: StoredFile}
 
 
 class Call(QObject):
@@ -46,7 +54,7 @@ class Call(QObject):
     Signals:
         progressed: The server tells how far it is, in words.
         done: It was carried out; with the result.
-        failed: It was refused or went wrong; with an `ApiError`.
+        failed: It was refused or went wrong, or what came is no answer to it; with an `ApiError`.
         dropped: It was cancelled.
         silent: No answer came in time; one may still come.
         answered_late: The answer came after all; with the message that told of none.
@@ -78,9 +86,21 @@ class Call(QObject):
 
     def answer(self, result: dict[str, Any]) -> None:
         """It was carried out."""
-        if not self.over:
+        if not self.over and self._is(result, _ANSWERS.get(self.command)):
             self._end()
             self.done.emit(result)
+
+    def _is(self, result: dict[str, Any], kind: type[Message] | None) -> bool:
+        """Whether this is what is answered; otherwise it has failed: no page is given anything else."""
+        try:
+            if kind is not None:
+                kind.model_validate(result)
+        except ValidationError as error:
+            what = f"The answer of {self.server} was not understood ({self.command}: {first_mistake(error)})."
+            remedy = "If server and window are of different versions, update the older one."
+            self.refuse(ApiError(code=ErrorCode.FAILED, message=what, remedy=remedy))
+            return False
+        return True
 
     def refuse(self, error: ApiError) -> None:
         """It was refused or went wrong."""
@@ -176,7 +196,7 @@ class JobCall(Call):
 
     def answer(self, result: dict[str, Any]) -> None:
         """It goes on as a job."""
-        if self.over or self.job is not None:
+        if self.over or self.job is not None or not self._is(result, Job):
             return
         self._timer.stop()
         self.job = job = Job.model_validate(result)
@@ -330,6 +350,7 @@ class Feed(QObject):
         self._carry: Carry | None = None
         self._open: list[Call] = []
         self.lists = ServerLists(self)
+        self._list_jobs = Fetch(self, partial(self.ask, "job.list"), came=self._take_jobs, late=True)
 
     def call(
         self, command: str, params: dict[str, Any] | None = None, timeout_s: float | None = None
@@ -435,6 +456,7 @@ class Feed(QObject):
         self.status, self.hello, self.events = Status(), None, []
         self.jobs, self.watched = {}, {}
         self.last_data = self.cursor = None
+        self._list_jobs.forget()
         self.forgotten.emit()
         self.jobs_listed.emit()
         self.snapshot_taken.emit(self.status)
@@ -467,14 +489,14 @@ class Feed(QObject):
         self.cursor = snapshot.cursor
         self.last_data = self._clock()
         self.status = snapshot.status
-        self.events = list(snapshot.events)
+        self.events = snapshot.events[-_MOST_EVENTS:]
         self.snapshot_taken.emit(snapshot.status)
         self.set_connection(connection_over(snapshot.status, server))
         if self.hello is not None and self.hello.role == "server":
-            self.call("job.list").done.connect(self._take_jobs)
+            self._list_jobs.request()
 
     def _take_jobs(self, result: dict[str, Any]) -> None:
-        listed = [Job.model_validate(job) for job in reversed(result["jobs"])]
+        listed = [Job.model_validate(job) for job in reversed(result["jobs"][:_MOST_JOBS])]
         self.jobs = {job.id: self._newer(job) for job in listed}
         self.jobs_listed.emit()
 

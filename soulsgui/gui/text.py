@@ -7,7 +7,10 @@ from datetime import datetime
 from itertools import pairwise
 from typing import TypeGuard
 
+from pydantic import ValidationError
+
 from soulsgui.errors import printable
+from soulsgui.wire.messages.base import LONGEST_DETAILS
 
 NOTHING = "—"
 _NO_MARKUP = str.maketrans("<>&", "‹›＆")
@@ -17,9 +20,9 @@ _LATEST = 32_500_000_000  # as `Moment` has it: near the end of the year 2999
 _UNITS = ((_DAY_S, "d"), (3600, "h"), (60, "min"), (1, "s"))
 
 
-def plain(words: str) -> str:
-    """Return words to be shown without what steers; other computers and files of others may say anything."""
-    return printable(words, None, lines=True)
+def plain(words: str, most: int = LONGEST_DETAILS) -> str:
+    """Return words to be shown, cut and without what steers; other computers and files may say anything."""
+    return printable(words, most, lines=True)
 
 
 def tip(words: str) -> str:
@@ -184,6 +187,12 @@ def until(moment: float, now: float) -> str:
     whole = 60.0 * math.ceil(moment / 60.0)
     then, today = datetime.fromtimestamp(whole), datetime.fromtimestamp(now)
     return f"{then:%H:%M}" if then.date() == today.date() else f"{then:%Y-%m-%d %H:%M}"
+
+
+def first_mistake(error: ValidationError) -> str:
+    """Return the first thing that is wrong with a message, and where."""
+    wrong = error.errors(include_url=False, include_context=False, include_input=False)[0]
+    return printable(": ".join((".".join(map(str, wrong["loc"])), wrong["msg"])))
 
 
 def sentence(words: str) -> str:

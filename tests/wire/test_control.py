@@ -1,15 +1,17 @@
 """The table of commands: everything that is made from it is up to date."""
 
+from collections.abc import Iterator
 from runpy import run_path
+from typing import Any
 
 import pytest
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 from soulsgui.config.paths import shipped
 from soulsgui.runner.app import Runner
 from soulsgui.runner.base import BaseRunner
 from soulsgui.runner.join.app import ClientRunner
-from soulsgui.wire.control import COMMANDS, LONGEST_NAME, LONGEST_NOTE
+from soulsgui.wire.control import COMMANDS, FEED_MESSAGE, LONGEST_NAME, LONGEST_NOTE, History, Job
 
 
 def test_the_reference_page_says_what_the_table_says() -> None:
@@ -50,3 +52,41 @@ def test_no_name_or_note_is_taken_that_is_too_long_to_be_kept_whole() -> None:
         for field in longest.keys() & params.model_fields.keys():
             with pytest.raises(ValidationError, match=f"at most {longest[field]} characters"):
                 params.model_validate({field: "x" * (longest[field] + 1)})
+
+
+def parts(schema: Any) -> Iterator[dict[str, Any]]:
+    """Yield everything that a JSON schema describes."""
+    inner = schema.values() if isinstance(schema, dict) else schema if isinstance(schema, list) else ()
+    if isinstance(schema, dict) and isinstance(schema.get("type"), str):
+        yield schema
+    for one in inner:
+        yield from parts(one)
+
+
+BOUNDS = {
+    "array": {"maxItems", "prefixItems"},
+    "integer": {"maximum", "exclusiveMaximum"},
+    "object": {"maxProperties", "properties"},
+}
+
+
+RESULTS = [command.result for command in COMMANDS.values() if command.result is not None]
+
+
+@pytest.mark.parametrize("told", [FEED_MESSAGE, Job, *dict.fromkeys(RESULTS)])
+def test_no_list_and_no_whole_number_that_a_window_is_told_is_without_bounds(told: Any) -> None:
+    schema = told.json_schema() if isinstance(told, TypeAdapter) else told.model_json_schema()
+    for part in parts(schema):
+        assert part["type"] not in BOUNDS or BOUNDS[part["type"]] & part.keys(), part
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"value": []}, {"update": [1, 2]}, {"row": [2**63]}, {"time": [2.0**63]}, {"time": [1e300]}]
+)
+def test_a_curve_that_can_not_be_drawn_is_no_answer(wrong: dict[str, Any]) -> None:
+    whole = {key: [1] for key in ("row", "attempt", "episode", "env_steps", "count")}
+    parts = {key: [1.0] for key in ("time", "value", "low", "high")}
+    told = {"run_id": "r", "metric": "return", "last_row": 1} | whole | parts
+    assert History.model_validate(told).row == [1]
+    with pytest.raises(ValidationError):
+        History.model_validate(told | wrong)

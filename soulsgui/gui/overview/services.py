@@ -148,7 +148,7 @@ SendCommand = Callable[[str, dict[str, object]], Call]
 _ORDER = ("redis", "gateway", "exporter", "trainer", "telemetry", "evaluator", "inference", "sink")
 _OPEN_CHARACTERS = 26
 _SINGLE_CHARACTERS = 36
-_MOST_SINGLE = 32
+_MOST_CARDS, _MOST_SINGLE = 128, 32  # of services, and of clients among them
 _NO_BREAK = "\N{NO-BREAK SPACE}"
 _BETWEEN = " · "
 
@@ -488,7 +488,7 @@ class ServiceRow(QWidget):
         """Show the services as the server tells of them."""
         kinds = sorted((one for one in status.services if one.kind != "client"), key=_rank)
         clients = [one for one in status.services if one.kind == "client"]
-        self._kinds.show_services(kinds)
+        self._kinds.show_services(kinds[:_MOST_CARDS])
         self.clients.show_clients(clients)
         self._connect_clients()
         self._show_singles(clients)

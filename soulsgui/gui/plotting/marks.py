@@ -108,6 +108,7 @@ class RunMarks:
 
     def of(self, kinds: Collection[str]) -> list[Mark]:
         """Return the lines of some kinds, in the order of time."""
+        first = min(self._attempts, default=0)
         resumed = [
             Mark(
                 start.episodes,
@@ -117,7 +118,7 @@ class RunMarks:
                 start.update,
             )
             for start in self._attempts.values()
-            if start.attempt > min(self._attempts)
+            if start.attempt > first
         ]
         found = self._told | {CHECKPOINTS: list(self._saved.values()), RESUMES: resumed}
         chosen = [mark for kind in kinds for mark in found.get(kind, [])]

@@ -35,6 +35,8 @@ _PARTS = 20
 SHORTEST = 2 * _PARTS
 """Values of the shortest curve that is smoothed at all."""
 
+_MOST_ATTEMPTS = 250  # that are drawn, the newest: each is a curve of its own
+
 
 def exponential_mean(
     values: NDArray[np.float64], counts: NDArray[np.int64], weight: float
@@ -74,6 +76,12 @@ def fitting_weight(weight: float, count: int) -> float:
     """
     longest = 1 << max((count // _PARTS).bit_length() - 1, 0)
     return min(weight, 1.0 - 1.0 / longest)
+
+
+def _attempts(rows: CurveRows) -> list[int]:
+    """Return the attempts that are drawn of rows."""
+    newest: list[int] = np.unique(rows.attempt)[-_MOST_ATTEMPTS:].tolist()
+    return newest
 
 
 Points = tuple[NDArray[np.float64], NDArray[np.float64]]
@@ -234,7 +242,7 @@ class Series:
     def load(self, history: History) -> None:
         """Replace all but the finer part by an answer that covers the whole run."""
         self._clear()
-        self._starts = {start.attempt: start for start in history.attempts}
+        self._starts = {start.attempt: start for start in history.attempts[-_MOST_ATTEMPTS:]}
         self._whole = from_history(history)
         self._configured = history.of_episodes
         self._last = self._last_of(history)
@@ -259,6 +267,8 @@ class Series:
     def _append_one(self, row: Row) -> None:
         if isinstance(row, AttemptRow):
             self._starts[row.attempt] = attempt_start(row)
+            if len(self._starts) > _MOST_ATTEMPTS:
+                del self._starts[min(self._starts)]
             self._drawn = None
         elif isinstance(row, EpisodeRows) and self.of_episodes:
             self._append_episodes(from_episodes(row, self.metric, self._updates), row.client)
@@ -335,7 +345,7 @@ class Series:
             x = rows.axis(self._axis)
             # Live rows may come late.
             rows = rows.where(np.lexsort((x, rows.attempt)))
-            for number in np.unique(rows.attempt).tolist():
+            for number in _attempts(rows):
                 own = rows.where(rows.attempt == number)
                 self._drawn[number] = AttemptCurve(own, self._x(own), self._smoothed(number, own))
         return self._drawn
@@ -351,7 +361,7 @@ class Series:
     def _find_pauses(self, rows: CurveRows) -> None:
         """Find what is to be taken from the wall time of each attempt, so that training alone counts."""
         self._pauses, trained = {}, 0.0
-        for number in np.unique(rows.attempt).tolist():
+        for number in _attempts(rows):
             times = rows.time[rows.attempt == number]
             told = self._starts[number].time if number in self._starts else 0.0
             began = min(told, float(times.min())) if told else float(times.min())
@@ -375,10 +385,12 @@ class Series:
         """Return moments with what the rows tell of their places: where the last row before each stands."""
         rows = self._all_rows()
         rows = rows.where(np.argsort(rows.time, kind="stable"))
+        starts = np.array([start.time for start in self._starts.values()])
+        numbers, first = np.array(list(self._starts), int), min(self._pauses, default=0)
         found = []
         for mark in marks:
-            began = [number for number, start in self._starts.items() if start.time <= mark.time]
-            pause = self._pauses.get(max(began, default=min(self._pauses, default=0)), np.nan)
+            began = numbers[starts <= mark.time]
+            pause = self._pauses.get(int(began.max()) if began.size else first, np.nan)
             mark = replace(mark, trained=mark.time - pause)
             last = int(np.searchsorted(rows.time, mark.time, "right")) - 1
             if last >= 0 and not np.isfinite(mark.episode):

@@ -2,10 +2,12 @@
 
 import time
 from collections.abc import Iterable
+from contextlib import suppress
 from functools import partial
 from pathlib import PurePath
 from typing import Any
 
+from pydantic import ValidationError
 from PySide6.QtWidgets import QStackedLayout, QWidget
 
 from soulsgui.gui import text
@@ -22,24 +24,25 @@ from soulsgui.gui.widgets.fitting_button import FittingButton
 from soulsgui.gui.widgets.labels import muted, wrapped
 from soulsgui.gui.widgets.table import Table
 from soulsgui.wire.control import Evaluated, Job, RunSummary, StoredFile
-from soulsgui.wire.messages.base import Message
+from soulsgui.wire.messages.base import Message, Moment
 
 
 class Film(Message):
     """A video that a job has made, and what was played in it."""
 
-    made: float  # seconds since the epoch
+    made: Moment
     file: StoredFile
     played: Evaluated
 
 
 def films(jobs: Iterable[Job], run: str) -> list[Film]:
     """Return the videos of a run."""
-    found = [
-        Film(made=job.started, file=job.files[0], played=Evaluated.model_validate(job.result))
-        for job in jobs
-        if job.command == "checkpoint.evaluate" and job.state == "done" and job.files
-    ]
+    found = []
+    for job in jobs:
+        if job.command == "checkpoint.evaluate" and job.state == "done" and job.files:
+            with suppress(ValidationError):  # it is a server of another version
+                made = {"made": job.started, "file": job.files[0], "played": job.result}
+                found.append(Film.model_validate(made))
     return [film for film in found if film.played.run_id == run]
 
 

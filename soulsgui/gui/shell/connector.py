@@ -196,9 +196,14 @@ class Connector(QObject):
             lost = self._feed.last_data is not None
             why = error.message if self._remote is None else f"{error.message} {error.remedy}"
             self._say(ConnectionState.RECONNECTING if lost else ConnectionState.CONNECTING, why)
-            await self._until_woken(self._pause_s)
-            longest = _LONGEST_PAUSE_S if self._remote is None else _LONGEST_PAUSE_FAR_S
-            self._pause_s = min(2 * self._pause_s, longest)
+            await self._until_woken(self._next_pause_s())
+
+    def _next_pause_s(self) -> float:
+        """Return how long to wait before another try: longer each time, until something could be taken in."""
+        pause_s = self._pause_s
+        longest = _LONGEST_PAUSE_S if self._remote is None else _LONGEST_PAUSE_FAR_S
+        self._pause_s = min(2 * pause_s, longest)
+        return pause_s
 
     async def _greeted(self, control: ControlFile) -> bool:
         """Ask who answers; False when nobody does and the process is gone."""
@@ -229,7 +234,7 @@ class Connector(QObject):
             self._started_token = ""
             self.runner_started.emit(hello)
         while await self._followed(link):
-            pass
+            await asyncio.sleep(self._next_pause_s())
         raise ServerUnreachableError("The connection ended.")
 
     async def _followed(self, link: RunnerLink) -> bool:
@@ -239,9 +244,10 @@ class Connector(QObject):
                 if self._sleep_watch.slept():
                     self._feed.cursor = None  # the next feed begins with a snapshot
                     return True
-                self._pause_s = _FIRST_PAUSE_S
                 if not self._feed.take(message, self._server):
                     return True
+                self._pause_s = _FIRST_PAUSE_S
+                await asyncio.sleep(0)  # the window is drawn between messages, however many wait
         return False
 
     async def _without_runner(self, control: ControlFile | None) -> None:

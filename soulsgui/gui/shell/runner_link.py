@@ -24,7 +24,7 @@ from soulsgui.errors import (
     SoulsGuiError,
     StorageError,
 )
-from soulsgui.gui.text import size
+from soulsgui.gui.text import first_mistake, size
 from soulsgui.process import own_command, parse_line
 from soulsgui.system import explained, new_session_kwargs, replace
 from soulsgui.wire.api_client import COMMAND_TIMEOUT_S, CONTROL_FILE, CommandFailedError
@@ -41,13 +41,13 @@ from soulsgui.wire.control import (
 )
 
 if TYPE_CHECKING:
-    from aiohttp import ClientSession, ClientTimeout, ClientWebSocketResponse
+    from aiohttp import ClientResponse, ClientSession, ClientTimeout, ClientWebSocketResponse
 
 logger = logging.getLogger(__name__)
 
 HELLO_TIMEOUT_S = 1.0
 _PING_EVERY_S = 10.0
-_MAX_MESSAGE_BYTES = 64 * 2**20
+_MOST_BYTES = 16 * 2**20  # of an answer, or of one message of the feed
 _NO_ANSWER = (ValueError, OverflowError, RecursionError)
 """What reading something that is no answer of a runner may end with: numbers beyond all, deep nesting."""
 _CHUNK_BYTES = 2**20
@@ -157,10 +157,9 @@ class RunnerLink:
 
     async def hello(self, timeout_s: float = HELLO_TIMEOUT_S) -> Hello:
         """Ask who answers; somebody else than a runner counts as nobody."""
-        answer = await self.command("server.hello", {}, timeout_s)
         try:
-            return Hello.model_validate(answer)
-        except ValidationError as error:
+            return Hello.model_validate(await self.command("server.hello", {}, timeout_s))
+        except (ValidationError, CommandFailedError) as error:
             raise _no_runner(self.control) from error
 
     async def command(
@@ -181,17 +180,12 @@ class RunnerLink:
             async with self._opened().post(
                 url, json=params, timeout=aiohttp.ClientTimeout(total=timeout_s)
             ) as response:
-                status, answer = response.status, await response.json()
+                result = (await _read(response)).get("result")
         except TimeoutError as error:
             message = f"The runner did not answer {name} within {timeout_s:g} s."
             raise ServerTimeoutError(message, "Look at its log on the page Logs.") from error
         except (aiohttp.ClientError, OSError, *_NO_ANSWER) as error:
             raise _unreachable(self.control, error) from error
-        if not isinstance(answer, dict):
-            raise _unreachable(self.control, None)
-        if status >= 400:
-            raise _refusal(status, answer)
-        result = answer.get("result")
         return result if isinstance(result, dict) else {}
 
     async def download(
@@ -211,7 +205,7 @@ class RunnerLink:
         try:
             async with self._opened().get(url, timeout=_transfer_timeout()) as response:
                 if response.status >= 400:
-                    raise _refusal(response.status, await response.json())
+                    await _read(response)
                 with aside.open("wb") as file:
                     async for chunk in response.content.iter_chunked(_CHUNK_BYTES):
                         await asyncio.to_thread(file.write, chunk)
@@ -241,15 +235,12 @@ class RunnerLink:
             with path.open("rb") as file:
                 parts = _parts_of(file, path.stat().st_size, told)
                 async with self._opened().post(url, data=parts, timeout=_transfer_timeout()) as response:
-                    answer: dict[str, Any] = await response.json()
-                    if response.status >= 400:
-                        raise _refusal(response.status, answer)
+                    return await _read(response)
         except (aiohttp.ClientError, TimeoutError, *_NO_ANSWER) as error:
             raise _unreachable(self.control, error) from error
         except OSError as error:
             what = f"{path} can't be read: {explained(error)[0]}"
             raise StorageError(what, "Choose another file.") from error
-        return answer
 
     async def follow(self, cursor: int | None) -> AsyncGenerator[FeedMessage]:
         """Yield what the runner tells after the message `cursor`, from a snapshot on where that is None."""
@@ -259,7 +250,7 @@ class RunnerLink:
         params = {} if cursor is None else {"cursor": str(cursor)}
         try:
             async with self._opened().ws_connect(
-                url, params=params, heartbeat=_PING_EVERY_S, max_msg_size=_MAX_MESSAGE_BYTES
+                url, params=params, heartbeat=_PING_EVERY_S, max_msg_size=_MOST_BYTES
             ) as self._socket:
                 await self.watch(self._watched.watch)
                 async for received in self._socket:
@@ -282,7 +273,7 @@ class RunnerLink:
             return FEED_MESSAGE.validate_json(text)
         except ValidationError as error:
             # A newer runner tells what this window has never heard of: it counts as read, and says nothing.
-            logger.info("a message of the runner was not understood: %s: %.200s", error.errors()[0], text)
+            logger.info("a message of the runner was not understood: %s: %.200s", first_mistake(error), text)
         try:
             return LogChange(cursor=int(json.loads(text)["cursor"]), lines=[])
         except (TypeError, KeyError, *_NO_ANSWER) as error:
@@ -298,8 +289,13 @@ class RunnerLink:
         import aiohttp
 
         if self._session is None:
-            headers = {"Authorization": f"Bearer {self.control.token}", "User-Agent": "SoulsGUI window"}
-            self._session = aiohttp.ClientSession(headers=headers, trust_env=False)
+            headers = {
+                "Authorization": f"Bearer {self.control.token}",
+                "User-Agent": "SoulsGUI window",
+                "Accept-Encoding": "identity",
+            }
+            # Nothing is unpacked: a few packed bytes could become more than the window can hold.
+            self._session = aiohttp.ClientSession(headers=headers, trust_env=False, auto_decompress=False)
         return self._session
 
 
@@ -314,6 +310,27 @@ def _transfer_timeout() -> "ClientTimeout":
     import aiohttp
 
     return aiohttp.ClientTimeout(total=None, sock_connect=HELLO_TIMEOUT_S, sock_read=COMMAND_TIMEOUT_S)
+
+
+async def _read(response: "ClientResponse") -> dict[str, Any]:
+    """Return an answer.
+
+    Raises:
+        CommandFailedError, NotAllowedError: It is a refusal, or longer than anything a runner answers.
+        ValueError, RecursionError: It is none of a runner.
+    """
+    text = bytearray()
+    async for part in response.content.iter_any():
+        text += part
+        if len(text) > _MOST_BYTES:
+            message = f"What the server answered takes more than {size(_MOST_BYTES)}."
+            raise CommandFailedError(ApiError(code=ErrorCode.FAILED, message=message))
+    answer = json.loads(text)
+    if not isinstance(answer, dict):
+        raise ValueError("it is no object")
+    if response.status >= 400:
+        raise _refusal(response.status, answer)
+    return answer
 
 
 def _unreachable(control: ControlFile, error: Exception | None) -> ServerUnreachableError:

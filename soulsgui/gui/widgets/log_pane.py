@@ -36,6 +36,7 @@ from soulsgui.wire.control import LogLine
 
 LEVELS = ("debug", "info", "warning", "error")
 KEPT_LINES = 5000
+_LONGEST_LINE = 10_000  # characters that are shown of one
 _RANKS = {level: rank for rank, level in enumerate(LEVELS)} | {"warn": 2, "critical": 3, "fatal": 3}
 
 
@@ -73,7 +74,7 @@ def written(line: LogLine, with_service: bool = True) -> str:
     if line.level:
         parts.append(f"{line.level.upper():<7}")
     parts.append(line.text.rstrip())
-    return plain("  ".join(parts))
+    return plain("  ".join(parts), _LONGEST_LINE)
 
 
 class Levels:

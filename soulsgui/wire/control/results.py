@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 from statistics import fmean, pstdev
-from typing import Any, Literal, get_args
+from typing import Any, Literal, Self, get_args
 
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict, Field, model_validator
 
 from soulsgui.wire.control.states import (
     API_OLDEST,
@@ -17,9 +17,9 @@ from soulsgui.wire.control.states import (
     RunState,
 )
 from soulsgui.wire.manifest import CheckpointKind, ScoredBy
-from soulsgui.wire.messages.base import Message, Moment, Words
+from soulsgui.wire.messages.base import CurveColumn, Keyed, Listed, Message, Moment, Whole, Words
 from soulsgui.wire.messages.live import LiveChange
-from soulsgui.wire.messages.metrics import AttemptStart
+from soulsgui.wire.messages.metrics import AttemptStart, same_length
 from soulsgui.wire.messages.node import Reject
 from soulsgui.wire.messages.owner import Rules
 from soulsgui.wire.messages.server_config import Execution
@@ -34,15 +34,15 @@ class Hello(Message):
     """
 
     version: str
-    api: int = API_VERSION
-    api_oldest: int = API_OLDEST
+    api: Whole = API_VERSION
+    api_oldest: Whole = API_OLDEST
     role: Literal["server", "client"] = "server"
     server_id: str
-    pid: int
-    started: float
+    pid: Whole
+    started: Moment
     data_dir: str
     config_dir: str
-    capabilities: list[str]
+    capabilities: Listed[str]
     ends_with_window: bool = False
 
 
@@ -51,7 +51,7 @@ class RunUsage(Message):
 
     id: str
     name: str = ""
-    bytes: dict[str, int]
+    bytes: Keyed[Whole]
 
 
 class ClientUsage(Message):
@@ -64,9 +64,9 @@ class ClientUsage(Message):
     """
 
     id: str
-    sent_bytes: int = 0
+    sent_bytes: Whole = 0
     steps_per_s: float = 0.0
-    stored_bytes: int = 0
+    stored_bytes: Whole = 0
 
 
 class Usage(Message):
@@ -82,13 +82,13 @@ class Usage(Message):
         clients: Who is there, those that take most first.
     """
 
-    runs: list[RunUsage]
-    bin_bytes: int
-    server_bytes: int
-    disk_free_bytes: int
-    memory_bytes: int
-    memory_limit_bytes: int
-    clients: list[ClientUsage]
+    runs: Listed[RunUsage]
+    bin_bytes: Whole
+    server_bytes: Whole
+    disk_free_bytes: Whole
+    memory_bytes: Whole
+    memory_limit_bytes: Whole
+    clients: Listed[ClientUsage]
 
 
 class Reach(Message):
@@ -101,9 +101,9 @@ class Reach(Message):
 
     lan: bool
     public: bool
-    port: int
-    addresses: list[tuple[str, int]]
-    reissue: list[str] = Field(default_factory=list)
+    port: Whole
+    addresses: Listed[tuple[str, Whole]]
+    reissue: Listed[str] = Field(default_factory=list)
 
 
 class RunPlace(Message):
@@ -117,14 +117,14 @@ class RunPlace(Message):
 
     run_id: str
     run_dir: str
-    queued: list[int] = Field(default_factory=list)
+    queued: Listed[Whole] = Field(default_factory=list)
     experiment: str = ""
 
 
 class RunQueued(Message):
     """The runs that wait for their turn, in order."""
 
-    queue: list[QueuedRun]
+    queue: Listed[QueuedRun]
 
 
 class Done(Message):
@@ -136,7 +136,7 @@ class Done(Message):
 class ClientCount(Message):
     """How many clients the server runs from now on."""
 
-    count: int
+    count: Whole
 
 
 ListedKind = CheckpointKind | Literal["previous"]
@@ -160,11 +160,11 @@ class KeptEvaluation(Message):
     model_config = ConfigDict(allow_inf_nan=False)
 
     checkpoint: Words = ""
-    model_id: int = Field(ge=0, lt=2**63)
-    env_steps: int = Field(ge=0, lt=2**63)
+    model_id: Whole = Field(ge=0)
+    env_steps: Whole = Field(ge=0)
     time: Moment
-    episodes: int = Field(ge=1, lt=2**63)
-    seed: int = Field(ge=0, lt=2**63)
+    episodes: Whole = Field(ge=1)
+    seed: Whole = Field(ge=0)
     greedy: bool
     mean_return: float
     std_return: float
@@ -196,16 +196,16 @@ class CheckpointInfo(Message):
     id: str
     kind: ListedKind
     path: str
-    model_id: int
-    attempt: int = 0
-    env_steps: int
-    updates: int = 0
-    episodes: int = 0
+    model_id: Whole
+    attempt: Whole = 0
+    env_steps: Whole
+    updates: Whole = 0
+    episodes: Whole = 0
     score: float | None = None
     scored_by: ScoredBy = ""
     evaluated: KeptEvaluation | None = None
     created: Moment
-    size_bytes: int
+    size_bytes: Whole
     note: str = ""
     valid: bool
     resumable: bool = True
@@ -213,7 +213,7 @@ class CheckpointInfo(Message):
     memory_in_file: bool = False
     pinned: bool = False
     error: str = ""
-    allowed: dict[str, str] = Field(default_factory=dict)
+    allowed: Keyed[str] = Field(default_factory=dict)
 
 
 class RunSummary(Message):
@@ -235,25 +235,25 @@ class RunSummary(Message):
     agent: str = ""
     experiment: str = ""
     sweep: str = ""
-    seed: int = 0
-    env_steps: int = 0
-    episodes: int = 0
+    seed: Whole = 0
+    env_steps: Whole = 0
+    episodes: Whole = 0
     mean_return: float | None = None
     best_mean_return: float | None = None
     evaluation_return: float | None = None
     created: Moment = 0.0
     seconds: float = 0.0
-    size_bytes: int = 0
+    size_bytes: Whole = 0
     pinned: bool = False
     resumable: bool = False
     error: str = ""
-    allowed: dict[str, str] = Field(default_factory=dict)
+    allowed: Keyed[str] = Field(default_factory=dict)
 
 
 class RunList(Message):
     """The runs of the library, the newest first."""
 
-    runs: list[RunSummary]
+    runs: Listed[RunSummary]
 
 
 class RunDetails(Message):
@@ -262,23 +262,23 @@ class RunDetails(Message):
     """
 
     run: RunSummary
-    settings: dict[str, Any]
-    versions: dict[str, str]
-    checkpoints: list[CheckpointInfo]
-    evaluations: list[KeptEvaluation] = Field(default_factory=list)
+    settings: Keyed[Any]
+    versions: Keyed[str]
+    checkpoints: Listed[CheckpointInfo]
+    evaluations: Listed[KeptEvaluation] = Field(default_factory=list)
 
 
 class RunComparison(Message):
     """Several runs, and the settings that differ: by dotted key the value of each run, in their order."""
 
-    runs: list[RunSummary]
-    settings: dict[str, list[Any]]
+    runs: Listed[RunSummary]
+    settings: Keyed[Listed[Any]]
 
 
 class Freed(Message):
     """How much room was made."""
 
-    freed_bytes: int
+    freed_bytes: Whole
 
 
 class Exported(Message):
@@ -313,14 +313,14 @@ class Experiment(Message):
     algorithm: str = ""
     agent: str = ""
     score: ScoreName = "mean_return"
-    scored: int = 0
-    waiting: int = 0
+    scored: Whole = 0
+    waiting: Whole = 0
     mean: float | None = None
     deviation: float | None = None
     iqm: float | None = None
     low: float | None = None
     high: float | None = None
-    runs: list[RunSummary]
+    runs: Listed[RunSummary]
 
 
 SweepState = Literal["running", "finished", "stopped", "failed"]
@@ -336,10 +336,10 @@ class SweepTrial(Message):
         run_id: Its run; empty before that begins.
     """
 
-    number: int
+    number: Whole
     state: Literal["waiting", "running", "complete", "pruned", "failed"]
     score: float | None = None
-    values: dict[str, Any]
+    values: Keyed[Any]
     run_id: str = ""
 
 
@@ -363,12 +363,12 @@ class SweepStatus(Message):
     sampler: str = ""
     pruner: str = ""
     score: ScoreName = "mean_return"
-    wanted: int
-    parallel: int = 1
-    space: dict[str, Any]
-    trials: list[SweepTrial]
+    wanted: Whole
+    parallel: Whole = 1
+    space: Keyed[Any]
+    trials: Listed[SweepTrial]
     best: SweepTrial | None = None
-    importance: dict[str, float] = Field(default_factory=dict)
+    importance: Keyed[float] = Field(default_factory=dict)
 
 
 class Applied(Message):
@@ -385,7 +385,7 @@ class Applied(Message):
 class ExperimentList(Message):
     """The experiments of the library, the newest first."""
 
-    experiments: list[Experiment]
+    experiments: Listed[Experiment]
 
 
 class Improvement(Message):
@@ -406,14 +406,14 @@ class Improvement(Message):
 class Comparison(Message):
     """Experiments side by side, and the probability of improvement of each over each other one."""
 
-    experiments: list[Experiment]
-    improvements: list[Improvement]
+    experiments: Listed[Experiment]
+    improvements: Listed[Improvement]
 
 
 class CheckpointList(Message):
     """The checkpoints of a run, the newest first."""
 
-    checkpoints: list[CheckpointInfo]
+    checkpoints: Listed[CheckpointInfo]
 
 
 class Evaluated(Message):
@@ -427,26 +427,26 @@ class Evaluated(Message):
 
     run_id: str
     checkpoint: str
-    model_id: int
-    updates: int
-    env_steps: int
+    model_id: Whole
+    updates: Whole
+    env_steps: Whole
     algorithm: str
     agent: str
     env_id: str
-    episodes: int
-    seed: int
+    episodes: Whole
+    seed: Whole
     greedy: bool
     mean_return: float
     std_return: float
     min_return: float
     max_return: float
     mean_length: float
-    returns: list[float]
-    lengths: list[int]
+    returns: Listed[float]
+    lengths: Listed[Whole]
     seconds: float
-    cut: int = 0
-    max_steps: int | None = None
-    notes: list[str] = Field(default_factory=list)
+    cut: Whole = 0
+    max_steps: Whole | None = None
+    notes: Listed[str] = Field(default_factory=list)
 
 
 def episode_figures(returns: Sequence[float], lengths: Sequence[int]) -> dict[str, Any]:
@@ -464,7 +464,7 @@ def episode_figures(returns: Sequence[float], lengths: Sequence[int]) -> dict[st
 class JobList(Message):
     """The running jobs, and the last ones that ended, the newest first."""
 
-    jobs: list[Job]
+    jobs: Listed[Job]
 
 
 class JobTold(Message):
@@ -486,27 +486,27 @@ class LogLines(Message):
         first: Number of the first line there is.
     """
 
-    lines: list[LogLine]
-    first: int
+    lines: Listed[LogLine]
+    first: Whole
 
 
 class AlertSent(Message):
     """An alert was taken: by which host, with which HTTP status."""
 
     place: str
-    status: int
+    status: Whole
 
 
 class EventList(Message):
     """Events, oldest first."""
 
-    events: list[Event]
+    events: Listed[Event]
 
 
 class AuditList(Message):
     """Commands that changed something, oldest first."""
 
-    entries: list[AuditEntry]
+    entries: Listed[AuditEntry]
 
 
 class History(Message):
@@ -530,23 +530,29 @@ class History(Message):
 
     run_id: str
     metric: str
-    last_row: int
-    last_update: tuple[int, int] = (0, 0)
-    row: list[int]
-    attempt: list[int]
-    episode: list[int]
-    env_steps: list[int]
-    time: list[float]
-    value: list[float]
-    low: list[float]
-    high: list[float]
-    count: list[int]
-    overwritten: list[bool] = Field(default_factory=list)
-    update: list[int] = Field(default_factory=list)
-    clients: list[str] = Field(default_factory=list)
-    attempts: list[AttemptStart] = Field(default_factory=list)
-    metrics: list[str] = Field(default_factory=list)
+    last_row: Whole
+    last_update: tuple[Whole, Whole] = (0, 0)
+    row: CurveColumn[Whole]
+    attempt: CurveColumn[Whole]
+    episode: CurveColumn[Whole]
+    env_steps: CurveColumn[Whole]
+    time: CurveColumn[Moment]
+    value: CurveColumn[float]
+    low: CurveColumn[float]
+    high: CurveColumn[float]
+    count: CurveColumn[Whole]
+    overwritten: CurveColumn[bool] = Field(default_factory=list)
+    update: CurveColumn[Whole] = Field(default_factory=list)
+    clients: Listed[str] = Field(default_factory=list)
+    attempts: Listed[AttemptStart] = Field(default_factory=list)
+    metrics: Listed[str] = Field(default_factory=list)
     of_episodes: bool = False
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        columns = (self.row, self.attempt, self.episode, self.env_steps, self.time, self.value, self.low)
+        same_length(*columns, self.high, self.count, self.update or self.row, self.overwritten or self.row)
+        return self
 
 
 class ConfigValues(Message):
@@ -566,23 +572,23 @@ class ConfigValues(Message):
         changes: What the run that was asked for, or else the active one, has changed by `config.apply`.
     """
 
-    defaults: dict[str, Any]
-    saved: dict[str, Any]
-    running: dict[str, Any]
-    run: dict[str, Any] = Field(default_factory=dict)
-    changes: list[LiveChange] = Field(default_factory=list)
+    defaults: Keyed[Any]
+    saved: Keyed[Any]
+    running: Keyed[Any]
+    run: Keyed[Any] = Field(default_factory=dict)
+    changes: Listed[LiveChange] = Field(default_factory=list)
     asks: Execution | None = None
     text: str
     hash: str
     path: str
     preset: str = ""
-    problems: list[dict[str, Any]] = Field(default_factory=list)
+    problems: Listed[Keyed[Any]] = Field(default_factory=list)
 
 
 class ConfigProblems(Message):
     """What is wrong with a configuration: each mistake with source, line, key, value, reason, nearest."""
 
-    problems: list[dict[str, Any]]
+    problems: Listed[Keyed[Any]]
 
 
 class SavedConfig(Message):
@@ -607,7 +613,7 @@ class NewInvitation(Message):
 
     client: str
     username: str
-    addresses: list[tuple[str, int]]
+    addresses: Listed[tuple[str, Whole]]
     lan: bool
     secret: str = Field(repr=False)
     link: str = Field(repr=False)
@@ -624,8 +630,8 @@ class InvitationInfo(Message):
     """
 
     client: str
-    invited: float
-    revoked: float | None = None
+    invited: Moment
+    revoked: Moment | None = None
 
 
 class InvitationList(Message):
@@ -641,9 +647,9 @@ class InvitationList(Message):
 
     lan: bool
     public: bool = False
-    port: int = 0
-    addresses: list[tuple[str, int]]
-    invitations: list[InvitationInfo]
+    port: Whole = 0
+    addresses: Listed[tuple[str, Whole]]
+    invitations: Listed[InvitationInfo]
 
 
 class CutOff(Message):
@@ -655,7 +661,7 @@ class CutOff(Message):
 class Purged(Message):
     """How many transitions of a client left the replay memory."""
 
-    transitions: int
+    transitions: Whole
 
 
 class JoinedServer(Message):
@@ -678,7 +684,7 @@ class SavedServer(Message):
     server_id: str
     server_name: str
     client: str
-    addresses: list[tuple[str, int]]
+    addresses: Listed[tuple[str, Whole]]
     created: Moment
 
 
@@ -691,7 +697,7 @@ class SavedServers(Message):
     """
 
     chosen: str
-    servers: list[SavedServer]
+    servers: Listed[SavedServer]
 
 
 class OfferedServer(Message):
@@ -716,7 +722,7 @@ class OfferedServer(Message):
     error: str = ""
     runs: Execution | None = None
     agreed: bool = False
-    cores: int = 1
+    cores: Whole = 1
     unconfined: str = ""
 
 
@@ -736,7 +742,7 @@ class ServerTest(Message):
     round_trip_s: float | None = None
     shut_out: bool = False
     error: str = ""
-    lacks: list[MissingRequirement] = Field(default_factory=list)
+    lacks: Listed[MissingRequirement] = Field(default_factory=list)
     env_id: str = ""
 
 
@@ -775,7 +781,7 @@ class RulesState(Message):
 class RejectList(Message):
     """Result of `clients.rejects`: the last refused chunks that are kept, oldest first."""
 
-    rejects: list[Reject]
+    rejects: Listed[Reject]
 
 
 class ClientLog(Message):
@@ -785,7 +791,7 @@ class ClientLog(Message):
         whole: Whether it is all that was written; a client on another computer only sends what went wrong.
     """
 
-    lines: list[LogLine]
+    lines: Listed[LogLine]
     whole: bool
 
 
@@ -801,15 +807,15 @@ class Preset(Message):
         values: What it sets, by dotted key.
     """
 
-    name: str
-    title: str
-    about: str = ""
+    name: Words
+    title: Words
+    about: Words = ""
     seconds: float = 0.0
-    machine: str = ""
-    values: dict[str, Any]
+    machine: Words = ""
+    values: Keyed[Any]
 
 
 class PresetList(Message):
     """The presets."""
 
-    presets: list[Preset]
+    presets: Listed[Preset]

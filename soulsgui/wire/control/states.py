@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import ConfigDict, Field, TypeAdapter
 
 from soulsgui.errors import ServerUnreachableError
-from soulsgui.wire.messages.base import Message, Moment, Words
+from soulsgui.wire.messages.base import Keyed, Listed, Message, Moment, Whole, Words
 from soulsgui.wire.messages.heartbeat import ClientProgress, Heartbeat
 from soulsgui.wire.messages.metrics import Row
 from soulsgui.wire.messages.node import NodePhase, TrainingProgress
@@ -48,7 +48,7 @@ class ApiError(Message):
     message: str
     remedy: str = ""
     asks: Execution | None = None
-    mistakes: dict[str, str] = Field(default_factory=dict)
+    mistakes: Keyed[str] = Field(default_factory=dict)
 
     def words(self, between: str = "\n") -> str:
         """Return what went wrong and, after `between`, what to do, where there is something to be done."""
@@ -80,10 +80,10 @@ class RunStatus(TrainingProgress):
     env_id: str = ""
     algorithm: str = ""
     agent: str = ""
-    seed: int = 0
+    seed: Whole = 0
     goal_return: float | None = None
-    goal_env_steps: int | None = None
-    goal_window: int = 0
+    goal_env_steps: Whole | None = None
+    goal_window: Whole = 0
     goal_judged_by: Literal["training", "evaluation", "both"] = "training"
     seconds: float = 0.0
     reached: Literal["", "mean_return", "env_steps", "stopped", "failed"] = ""
@@ -111,18 +111,18 @@ class ServiceStatus(Message):
     state: ServiceState
     phase: NodePhase | Literal[""] = ""
     detail: str = ""
-    pid: int | None = None
-    port: int | None = None
+    pid: Whole | None = None
+    port: Whole | None = None
     uptime_s: float | None = None
-    restarts: int = 0
-    failures: int = 0
-    max_failures: int = 5
+    restarts: Whole = 0
+    failures: Whole = 0
+    max_failures: Whole = 5
     restart_in_s: float | None = None
     outcome: str = ""
-    last_lines: list[str] = Field(default_factory=list)
+    last_lines: Listed[str] = Field(default_factory=list)
     cpu_percent: float | None = None
-    memory_bytes: int | None = None
-    allowed: dict[str, str] = Field(default_factory=dict)
+    memory_bytes: Whole | None = None
+    allowed: Keyed[str] = Field(default_factory=dict)
 
 
 class ClientStatus(ClientProgress):
@@ -158,24 +158,24 @@ class ClientStatus(ClientProgress):
     state: str = "joining"
     stalled: bool = False
     age_s: float | None = None
-    lag: int | None = None
-    buffered: int = 0
-    rejected: dict[str, int] = Field(default_factory=dict)
+    lag: Whole | None = None
+    buffered: Whole = 0
+    rejected: Keyed[Whole] = Field(default_factory=dict)
     wish: str = "run"
-    paused_until: float | None = None
+    paused_until: Moment | None = None
     held: Held = ""
-    held_until: float | None = None
+    held_until: Moment | None = None
     version: str = ""
     error: str = ""
-    checks: dict[str, bool] = Field(default_factory=dict)
+    checks: Keyed[bool] = Field(default_factory=dict)
     remote: bool = False
-    lacks: list[MissingRequirement] = Field(default_factory=list)
+    lacks: Listed[MissingRequirement] = Field(default_factory=list)
     asks: Execution | None = None
     unconfined: str = ""
     share: float | None = None
-    invited: float | None = None
+    invited: Moment | None = None
     invited_again: bool = False
-    allowed: dict[str, str] = Field(default_factory=dict)
+    allowed: Keyed[str] = Field(default_factory=dict)
 
 
 def told_by_beat(beat: Heartbeat) -> dict[str, Any]:
@@ -202,11 +202,11 @@ class ServerStatus(Message):
 
     url: str = ""
     version: str = ""
-    memory_bytes: int = 0
-    memory_limit_bytes: int = 0
-    disk_free_bytes: int = 0
+    memory_bytes: Whole = 0
+    memory_limit_bytes: Whole = 0
+    disk_free_bytes: Whole = 0
     reachable: bool = False
-    changed_at: float | None = None
+    changed_at: Moment | None = None
     name: str = ""
     round_trip_s: float | None = None
     error: str = ""
@@ -222,14 +222,14 @@ class QueuedRun(Message):
         run_id: The run that is gone on with, of one that was interrupted; empty for one that is to begin.
     """
 
-    number: int
+    number: Whole
     name: str = ""
     experiment: str = ""
     sweep: str = ""
     env_id: str = ""
     algorithm: str = ""
     agent: str = ""
-    seed: int = 0
+    seed: Whole = 0
     run_id: str = ""
 
 
@@ -244,11 +244,11 @@ class Status(Message):
     """
 
     run: RunStatus = Field(default_factory=RunStatus)
-    services: list[ServiceStatus] = Field(default_factory=list)
-    clients: list[ClientStatus] = Field(default_factory=list)
+    services: Listed[ServiceStatus] = Field(default_factory=list)
+    clients: Listed[ClientStatus] = Field(default_factory=list)
     server: ServerStatus = Field(default_factory=ServerStatus)
-    queue: list[QueuedRun] = Field(default_factory=list)
-    allowed: dict[str, str] = Field(default_factory=dict)
+    queue: Listed[QueuedRun] = Field(default_factory=list)
+    allowed: Keyed[str] = Field(default_factory=dict)
 
 
 class Numbered(Message):
@@ -318,8 +318,8 @@ class LogLine(Message):
     """One line of a service's log."""
 
     service: str
-    number: int
-    time: float | None = None
+    number: Whole
+    time: Moment | None = None
     level: str = ""
     text: str
 
@@ -329,7 +329,7 @@ class StoredFile(Message):
 
     id: str
     name: str
-    size_bytes: int
+    size_bytes: Whole
 
 
 class Job(Message):
@@ -348,12 +348,12 @@ class Job(Message):
     id: str
     command: str
     state: Literal["running", "done", "failed", "cancelled"]
-    started: float = 0.0
+    started: Moment = 0.0
     progress: str = ""
     part: float | None = None
-    result: dict[str, Any] = Field(default_factory=dict)
+    result: Keyed[Any] = Field(default_factory=dict)
     error: ApiError | None = None
-    files: list[StoredFile] = Field(default_factory=list)
+    files: Listed[StoredFile] = Field(default_factory=list)
     cancellable: bool = False
 
 
@@ -373,12 +373,12 @@ class ControlFile(Message):
     """
 
     host: str = "127.0.0.1"
-    port: int
+    port: Whole
     token: str
     server_id: str
-    pid: int
-    process: dict[str, Any] = Field(default_factory=dict)
-    api: int = API_VERSION
+    pid: Whole
+    process: Keyed[Any] = Field(default_factory=dict)
+    api: Whole = API_VERSION
 
     @property
     def url(self) -> str:
@@ -411,45 +411,45 @@ class Snapshot(Message):
     """Everything, at the beginning of a feed or after a gap."""
 
     type: Literal["snapshot"] = "snapshot"
-    cursor: int
+    cursor: Whole
     status: Status
-    events: list[Event] = Field(default_factory=list)
+    events: Listed[Event] = Field(default_factory=list)
 
 
 class StatusChange(Message):
     """Run, services, server and queue, whenever one changed (at most a few times a second)."""
 
     type: Literal["status"] = "status"
-    cursor: int
+    cursor: Whole
     run: RunStatus
-    services: list[ServiceStatus]
+    services: Listed[ServiceStatus]
     server: ServerStatus
-    queue: list[QueuedRun] = Field(default_factory=list)
-    allowed: dict[str, str] = Field(default_factory=dict)
+    queue: Listed[QueuedRun] = Field(default_factory=list)
+    allowed: Keyed[str] = Field(default_factory=dict)
 
 
 class ClientsChange(Message):
     """Clients whose status changed, and those that were forgotten."""
 
     type: Literal["clients"] = "clients"
-    cursor: int
-    changed: list[ClientStatus]
-    removed: list[str] = Field(default_factory=list)
+    cursor: Whole
+    changed: Listed[ClientStatus]
+    removed: Listed[str] = Field(default_factory=list)
 
 
 class RowsChange(Message):
     """New rows of the curves of a run."""
 
     type: Literal["rows"] = "rows"
-    cursor: int
-    rows: list[Row]
+    cursor: Whole
+    rows: Listed[Row]
 
 
 class EventChange(Message):
     """A new event."""
 
     type: Literal["event"] = "event"
-    cursor: int
+    cursor: Whole
     event: Event
 
 
@@ -457,7 +457,7 @@ class AuditChange(Message):
     """A command that changes something came, or is done."""
 
     type: Literal["audit"] = "audit"
-    cursor: int
+    cursor: Whole
     entry: AuditEntry
 
 
@@ -465,15 +465,15 @@ class LogChange(Message):
     """New log lines."""
 
     type: Literal["log"] = "log"
-    cursor: int
-    lines: list[LogLine]
+    cursor: Whole
+    lines: Listed[LogLine]
 
 
 class JobChange(Message):
     """A job moved on."""
 
     type: Literal["job"] = "job"
-    cursor: int
+    cursor: Whole
     job: Job
 
 
@@ -493,8 +493,8 @@ class Picture(Message):
     """
 
     rate: float = Field(30.0, ge=1.0, le=60.0)
-    episode: int = Field(ge=0)
-    step: int = Field(ge=0)
+    episode: Whole = Field(ge=0)
+    step: Whole = Field(ge=0)
     return_so_far: float
     action: list[float] = Field(default_factory=list, max_length=_MOST_NUMBERS)
     says: Literal["", "values", "probabilities"] = ""
@@ -512,7 +512,7 @@ class PictureShown(Message):
     """
 
     type: Literal["picture"] = "picture"
-    cursor: int
+    cursor: Whole
     job: str
     picture: Picture
 

@@ -1,6 +1,6 @@
 """What all JSON messages have in common."""
 
-from typing import Annotated, ClassVar, Self
+from typing import Annotated, ClassVar, Self, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
@@ -17,6 +17,23 @@ LONGEST_DETAILS = 2500  # characters of a traceback that are kept: its end, wher
 
 Details = Annotated[str, AfterValidator(lambda text: printable(text, LONGEST_DETAILS, lines=True))]
 """Several lines of others that are shown: cut, and without control characters."""
+
+
+T = TypeVar("T")
+
+MOST_LISTED = 20_000
+
+Listed = Annotated[list[T], Field(max_length=MOST_LISTED, fail_fast=True)]
+"""No more of something than a window can list; it is read up to the first that is wrong."""
+
+Keyed = Annotated[dict[str, T], Field(max_length=MOST_LISTED)]
+"""The same by name."""
+
+CurveColumn = Annotated[list[T], Field(max_length=2**18, fail_fast=True)]
+"""A number for each of many rows: no more of them than a curve is drawn from."""
+
+Whole = Annotated[int, Field(ge=-(2**63), le=2**63 - 1)]
+"""A whole number as arrays and databases hold it, in 64 bits."""
 
 
 class Message(BaseModel):

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field
 
-from soulsgui.wire.messages.base import Details, Instance, Message, Words
+from soulsgui.wire.messages.base import Details, Instance, Listed, Message, Words
 
 PERIOD_S = 1.0
 EXPIRY_S = 7 * 24 * 3600
@@ -78,8 +78,8 @@ class InferenceFigures(Message):
     unreadable: Count = 0
     begun_anew: Count = 0
     swaps: Count = 0
-    rows: list[Count] = Field(default_factory=lambda: [0] * (len(ROWS_BOUNDS) + 1))
-    round_trips: list[Count] = Field(default_factory=lambda: [0] * (len(ROUND_TRIP_BOUNDS_MS) + 1))
+    rows: Listed[Count] = Field(default_factory=lambda: [0] * (len(ROWS_BOUNDS) + 1))
+    round_trips: Listed[Count] = Field(default_factory=lambda: [0] * (len(ROUND_TRIP_BOUNDS_MS) + 1))
 
     def chose(self, actions: int) -> None:
         """Count a batch."""

@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import Field
 
-from soulsgui.wire.messages.base import Message, Moment
+from soulsgui.wire.messages.base import Keyed, Message, Moment, Whole
 
 
 class LiveChange(Message):
@@ -21,11 +21,11 @@ class LiveChange(Message):
     """
 
     time: Moment
-    attempt: int
-    update: int
-    env_steps: int
-    before: dict[str, Any] = Field(default_factory=dict)
-    after: dict[str, Any] = Field(default_factory=dict)
+    attempt: Whole
+    update: Whole
+    env_steps: Whole
+    before: Keyed[Any] = Field(default_factory=dict)
+    after: Keyed[Any] = Field(default_factory=dict)
     undoes: bool = False
 
     def append_to(self, path: Path) -> None:

@@ -4,12 +4,12 @@ An entry has one field, `row`, with one of these messages as JSON.
 """
 
 import math
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Literal
+from collections.abc import Sequence, Sized
+from typing import TYPE_CHECKING, Annotated, Literal, Self
 
-from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError, model_validator
 
-from soulsgui.wire.messages.base import Message
+from soulsgui.wire.messages.base import CurveColumn, Keyed, Message, Moment, Whole
 from soulsgui.wire.messages.session import GreedyOrder
 
 if TYPE_CHECKING:
@@ -17,6 +17,16 @@ if TYPE_CHECKING:
 
 ROW_FIELD = b"row"
 STREAM_LENGTH = 20_000
+
+
+def same_length(*columns: Sized) -> None:
+    """Refuse columns that don't belong to the same rows.
+
+    Raises:
+        ValueError: They are of different lengths.
+    """
+    if len({len(column) for column in columns}) > 1:
+        raise ValueError("the columns are of different lengths")
 
 
 class EpisodeRows(Message):
@@ -39,17 +49,24 @@ class EpisodeRows(Message):
 
     kind: Literal["episodes"] = "episodes"
     run_id: str
-    row: list[int]
-    attempt: list[int]
-    client: list[str]
-    episode: list[int]
-    env_steps: list[int]
-    time: list[float]
-    total_return: list[float]
-    length: list[int]
-    model_id: list[int]
-    mean_return: list[float]
-    values: dict[str, list[float | None]] = Field(default_factory=dict)
+    row: CurveColumn[Whole]
+    attempt: CurveColumn[Whole]
+    client: CurveColumn[str]
+    episode: CurveColumn[Whole]
+    env_steps: CurveColumn[Whole]
+    time: CurveColumn[Moment]
+    total_return: CurveColumn[float]
+    length: CurveColumn[Whole]
+    model_id: CurveColumn[Whole]
+    mean_return: CurveColumn[float]
+    values: Keyed[CurveColumn[float | None]] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        columns = (self.row, self.attempt, self.client, self.episode, self.env_steps, self.time)
+        returns = (self.total_return, self.length, self.model_id, self.mean_return)
+        same_length(*columns, *returns, *self.values.values())
+        return self
 
 
 EVALUATION_PREFIX = "evaluation_"
@@ -105,15 +122,15 @@ class UpdateRow(Message):
 
     kind: Literal["update", "evaluation"] = "update"
     run_id: str
-    attempt: int
-    update: int
-    previous: int
-    env_steps: int
-    episodes: int
-    model_id: int
-    time: float
-    values: dict[str, float]
-    confirms: int | None = None
+    attempt: Whole
+    update: Whole
+    previous: Whole
+    env_steps: Whole
+    episodes: Whole
+    model_id: Whole
+    time: Moment
+    values: Keyed[float]
+    confirms: Whole | None = None
 
 
 def evaluation_row(
@@ -143,12 +160,12 @@ class _Point(Message):
 
     kind: str
     run_id: str
-    attempt: int
-    update: int
-    env_steps: int
-    episodes: int
-    model_id: int
-    time: float
+    attempt: Whole
+    update: Whole
+    env_steps: Whole
+    episodes: Whole
+    model_id: Whole
+    time: Moment
 
 
 class AttemptRow(_Point):
@@ -177,17 +194,17 @@ class ResourceRow(_Point):
     """
 
     kind: Literal["resources"] = "resources"
-    values: dict[str, float]
+    values: Keyed[float]
 
 
 class AttemptStart(Message):
     """Where an attempt begins on the axes."""
 
-    attempt: int
-    update: int
-    env_steps: int
-    episodes: int
-    time: float
+    attempt: Whole
+    update: Whole
+    env_steps: Whole
+    episodes: Whole
+    time: Moment
 
 
 class CheckpointRow(_Point):

@@ -4,7 +4,7 @@ from typing import Literal, NamedTuple, Self
 
 from pydantic import Field
 
-from soulsgui.wire.messages.base import Instance, Message, Words
+from soulsgui.wire.messages.base import Instance, Keyed, Listed, Message, Moment, Whole, Words
 
 NodePhase = Literal[
     "loading", "waiting", "collecting", "updating", "evaluating", "compiling", "saving", "paused", "frozen",
@@ -46,9 +46,9 @@ class Staleness(Message):
         late: Transitions that were refused as late, likewise.
     """
 
-    bounds: list[int] = Field(default_factory=lambda: list(STALENESS_BOUNDS))
-    accepted: list[int] = Field(default_factory=list)
-    late: list[int] = Field(default_factory=list)
+    bounds: Listed[Whole] = Field(default_factory=lambda: list(STALENESS_BOUNDS))
+    accepted: Listed[Whole] = Field(default_factory=list)
+    late: Listed[Whole] = Field(default_factory=list)
 
     def words(self) -> str:
         """Return how old most samples were, in words; empty when there were none, or they all were new."""
@@ -98,20 +98,20 @@ class TrainingProgress(Message):
     """
 
     detail: str = ""
-    attempt: int = 0
-    model_id: int = -1
-    env_steps: int = 0
-    updates: int = 0
-    episodes: int = 0
+    attempt: Whole = 0
+    model_id: Whole = -1
+    env_steps: Whole = 0
+    updates: Whole = 0
+    episodes: Whole = 0
     env_steps_per_s: float = 0.0
     updates_per_s: float = 0.0
     mean_return: float | None = None
     best_mean_return: float | None = None
     evaluation_return: float | None = None
     policy_lag: float = 0.0
-    checkpoint_env_steps: int | None = None
-    lost_chunks: int = 0
-    rejected: dict[str, int] = Field(default_factory=dict)
+    checkpoint_env_steps: Whole | None = None
+    lost_chunks: Whole = 0
+    rejected: Keyed[Whole] = Field(default_factory=dict)
     staleness: Staleness | None = None
     learner_waits: float | None = Field(default=None, ge=0, le=1)
     clients_wait: float | None = Field(default=None, ge=0, le=1)
@@ -193,9 +193,9 @@ class Reject(Message):
     client: str
     entry: str
     reason: str
-    segments: int = 1
-    time: float
-    size: int
+    segments: Whole = 1
+    time: Moment
+    size: Whole
     head: str = ""
     detail: str = ""
 

@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import Field
 
 from soulsgui.wire.keys import PROTOCOL
-from soulsgui.wire.messages.base import Message
+from soulsgui.wire.messages.base import Keyed, Listed, Message, Whole
 
 SEGMENT_FORMAT = 4  # version of the columns of a chunk (`messages.chunk`)
 
@@ -108,10 +108,10 @@ class Execution(Message):
     """
 
     env_id: str
-    env_kwargs: dict[str, Any] = Field(default_factory=dict)
-    env_wrappers: list[Any] = Field(default_factory=list)
-    num_envs: int = 1
-    workers: int = 0
+    env_kwargs: Keyed[Any] = Field(default_factory=dict)
+    env_wrappers: Listed[Any] = Field(default_factory=list)
+    num_envs: Whole = 1
+    workers: Whole = 0
     restart_hook: str = ""
     network: str = ""
 

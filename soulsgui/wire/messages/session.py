@@ -5,7 +5,7 @@ from typing import Any, Literal
 from pydantic import ConfigDict, Field
 
 from soulsgui.wire.keys import PROTOCOL
-from soulsgui.wire.messages.base import Details, Instance, Message, Words
+from soulsgui.wire.messages.base import Details, Instance, Message, Whole, Words
 from soulsgui.wire.messages.heartbeat import MAX_ENVS
 
 MAX_HELLO_BYTES = 2**18  # a hello may describe spaces with bounds for each of thousands of numbers
@@ -175,7 +175,7 @@ class GamePicture(Message):
         rgb: Three bytes a pixel, row by row from the top left, in Base64.
     """
 
-    look: int
+    look: Whole
     width: int = Field(ge=1, le=LONGEST_SIDE)
     height: int = Field(ge=1, le=LONGEST_SIDE)
     rgb: str = Field(max_length=_MOST_RGB, repr=False)

@@ -103,7 +103,7 @@ def test_an_invitation_is_given_out_as_a_link_and_a_file_and_taken_back(
     assert is_private(path)
     dialog.save_to(str(tmp_path / "nowhere" / "x.soulsgui"))
     assert "not saved" in dialog.not_done.text()
-    fake.answers["clients.revoke"] = {}
+    fake.answers["clients.revoke"] = {"cut_off": True}
     dialog.revoke.click()
     qtbot.waitUntil(dialog.name.isVisible)
     assert fake.sent_of("clients.revoke")[-1].params == {"client": "gamer-13"}
@@ -133,7 +133,7 @@ def test_the_network_is_allowed_while_the_server_runs(
     fake.answers["server.set"] = refusal("The port is taken.")
     dialog.lan.allow.click()
     qtbot.waitUntil(lambda: "taken" in dialog.lan.wrong.text())
-    fake.answers["server.set"] = {}
+    fake.answers["server.set"] = {"lan": True, "public": False, "port": 6379, "addresses": []}
     fake.answers["clients.invite.list"] = listed(lan=True, addresses=[("192.168.1.5", 6379)])
     dialog.lan.allow.click()
     qtbot.waitUntil(lambda: not dialog.lan.isVisible())

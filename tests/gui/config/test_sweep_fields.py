@@ -20,6 +20,7 @@ DEFAULTS = defaults_layer().values
 DQN = Preset(
     name="dqn", title="DQN", about="Off-policy.", values={"algorithm": "dqn", "stop.env_steps": 8000}
 )
+BEGUN = {"id": "2026_lr", "state": "running", "wanted": 6, "space": {}, "trials": []}
 
 
 def sweep_dialog(qtbot: QtBot, feed: Feed) -> NewRunDialog:
@@ -102,8 +103,8 @@ def test_a_sweep_is_asked_for_with_what_is_searched(
         "score": "mean_return",
     }
     with qtbot.waitSignal(dialog.started) as begun:
-        sent.call.answer({"id": "2026_lr"})
-    assert begun.args == [{"id": "2026_lr"}]
+        sent.call.answer(BEGUN)
+    assert begun.args == [BEGUN]
 
 
 def test_another_algorithm_has_other_settings_to_search(dialog: NewRunDialog) -> None:

@@ -39,6 +39,7 @@ BARE = RunSummary(id="r1", name="early", state="failed", env_id="CartPole-v1", c
 REFUSED = {"run.resume": "It would end again at once."}
 GOES_ON = RunStatus(id="r3", name="lunar", state="running", env_steps=700, checkpoint_age_s=61.0)
 SAVED = checkpoint(id="checkpoint", kind="current", env_steps=100, updates=4, created=9.0)
+TOLD = {"checkpoint": SAVED.model_dump(mode="json")}
 
 
 def listed(*runs: RunSummary) -> dict[str, object]:
@@ -144,7 +145,7 @@ def test_a_quicksave_is_chosen_once_it_is_listed_and_notes_are_edited_of_it_and_
     tab.edit.trigger()
     dialog = part_of(page, NoteDialog)
     assert dialog.note.toPlainText() == "precious"
-    edit(dialog, "checkpoint.edit", {}, path="manual_save/1")
+    edit(dialog, "checkpoint.edit", TOLD, path="manual_save/1")
     page.details.edit.click()
     dialog = page.details.findChildren(NoteDialog)[-1]
     dialog.name.setText("renamed")
@@ -231,7 +232,7 @@ def test_what_is_resumed_and_loaded_is_asked_about_while_a_run_goes_on(
     assert sent.params == {"run": "r3", "path": "checkpoint"}
     sent.call.answer(job("checkpoint.load", "running"))
     assert tab.load.stage is Stage.RUNNING
-    server.change_job(Job.model_validate(job("checkpoint.load", "done")))
+    server.change_job(Job.model_validate(job("checkpoint.load", "done", result=TOLD)))
     assert tab.load.stage is Stage.DONE
     qtbot.waitUntil(lambda: page.findChild(QMessageBox) is None)
     choose(page, qtbot, "r2")
@@ -435,7 +436,7 @@ def test_what_is_thrown_away_is_put_back_by_undo_and_kept_is_what_is_pinned_or_n
     assert details.trash.toolTip() == "It is running: stop it first."
     assert "in case of a crash" in tab.trash.toolTip()
     choose(page, qtbot, "r2")
-    server.answers |= {name: {} for name in ("runs.trash", "checkpoint.trash", "checkpoint.restore")}
+    server.answers |= {"runs.trash": PAST, "checkpoint.trash": {}, "checkpoint.restore": TOLD}
     tab.trash.trigger()
     qtbot.waitUntil(lambda: bool(shell.told))
     place = {"run": "r2", "path": "checkpoint"}

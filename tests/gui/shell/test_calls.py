@@ -33,7 +33,7 @@ class Asked:
     def _call(self) -> Call | None:
         if self.away:
             return None
-        self.calls.append(Call("runs.list", "my-server"))
+        self.calls.append(Call("server.shutdown", "my-server"))
         return self.calls[-1]
 
     def request(self, times: int) -> None:
@@ -58,8 +58,8 @@ def test_nothing_is_asked_before_somebody_looks_nor_while_nobody_answers(qtbot: 
     qtbot.wait(10)
     asked.away = False
     asked.request(1)
-    asked.calls[0].answer({"runs": []})
-    assert asked.came == [{"runs": []}]
+    asked.calls[0].answer({"n": 1})
+    assert asked.came == [{"n": 1}]
 
 
 def test_one_question_at_a_time_and_one_more_after_it(qtbot: QtBot, asked: Asked) -> None:
@@ -103,6 +103,23 @@ def test_a_refusal_is_told_but_not_a_lost_connection(asked: Asked, code: ErrorCo
     asked.calls[0].refuse(refusal(code=code))
     assert bool(asked.errors) == told
     assert not asked.fetch.waiting
+
+
+@pytest.mark.parametrize(
+    "answer", [{}, {"runs": 7}, {"runs": [{"name": "a"}]}, {"runs": [{"id": "a", "env_steps": 2**63}]}]
+)
+def test_an_answer_of_another_shape_is_told_and_reaches_no_page(
+    qapp: QApplication, answer: dict[str, object]
+) -> None:
+    call = Call("runs.list", "my-server")
+    came: list[object] = []
+    told: list[ApiError] = []
+    call.done.connect(came.append)
+    call.failed.connect(told.append)
+    call.answer(answer)
+    assert came == []
+    assert "my-server was not understood (runs.list: runs" in told[0].message
+    assert call.over
 
 
 def calls(count: int) -> tuple[list[Call], Call, list[object]]:

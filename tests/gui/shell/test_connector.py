@@ -1,6 +1,7 @@
 """Finding, starting and following a runner: most of it with a real one."""
 
 import asyncio
+import gzip
 import json
 import os
 import signal
@@ -8,12 +9,13 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
 import psutil
 import pytest
 from aiohttp import web
+from PySide6.QtCore import QTimer
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
@@ -28,9 +30,20 @@ from soulsgui.gui.shell.runner_link import RunnerLink, RunnerPlace, StartedRunne
 from soulsgui.system import free_port, process_identity
 from soulsgui.wire.access import Address
 from soulsgui.wire.api_client import CONTROL_FILE, CommandFailedError
-from soulsgui.wire.control import ApiError, ControlFile, Job, LogChange
+from soulsgui.wire.control import (
+    ApiError,
+    ControlFile,
+    Job,
+    LogChange,
+    LogLine,
+    ServerStatus,
+    Snapshot,
+    Status,
+)
 from tests.end_to_end.server import RunningServer, soulsgui
 from tests.faults.proxy import Proxy
+from tests.faults.waiting import LIMIT_S
+from tests.gui.fake_feed import HELLO
 from tests.gui.shell.conftest import folders_below
 from tests.gui.shell.driving import connected_feed, control_of, fail_loudly, finish, until, write_control
 
@@ -416,10 +429,13 @@ def telling(message: str) -> Handler:
     return handle
 
 
-@pytest.mark.parametrize("answer", [{"result": {}}, {"result": {"version": 3}}, {}, []])
-async def test_a_program_that_greets_otherwise_is_no_runner(listen: Listen, answer: object) -> None:
+@pytest.mark.parametrize("status", [200, 400, 500])
+@pytest.mark.parametrize("answer", [{"result": {}}, {"result": {"version": 3}}, {"error": {}}, {}, []])
+async def test_a_program_that_greets_otherwise_is_no_runner(
+    listen: Listen, answer: object, status: int
+) -> None:
     async def handle(_: web.Request) -> web.Response:
-        return web.json_response(answer)
+        return web.json_response(answer, status=status)
 
     link = await listen(handle)
     with pytest.raises(ServerUnreachableError):
@@ -439,3 +455,117 @@ async def test_a_feed_without_cursors_is_no_runners(listen: Listen, message: str
 async def test_a_message_that_only_a_newer_runner_knows_counts_as_read(listen: Listen) -> None:
     link = await listen(telling(json.dumps({"kind": "weather", "cursor": 7, "rain": True})))
     assert [one async for one in link.follow(None)] == [LogChange(cursor=7, lines=[])]
+
+
+async def test_an_answer_without_end_is_read_up_to_a_limit(listen: Listen) -> None:
+    sent: list[int] = []
+
+    async def handle(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        with suppress(ConnectionError):
+            await response.write(b'{"result": {"name": "')
+            while True:
+                await response.write(b"x" * 2**20)
+                sent.append(2**20)
+        return response
+
+    link = await listen(handle)
+    with pytest.raises(CommandFailedError, match="more than"):
+        await link.command("runs.list", {}, LIMIT_S)
+    assert sum(sent) < 64 * 2**20
+
+
+async def test_what_would_become_more_than_the_window_can_hold_stays_packed(listen: Listen) -> None:
+    async def handle(_: web.Request) -> web.Response:
+        bomb = gzip.compress(b'{"result": {"name": "' + b"x" * 64 * 2**20 + b'"}}', 1)
+        return web.Response(body=bomb, headers={"Content-Encoding": "gzip"})
+
+    link = await listen(handle)
+    with pytest.raises(ServerUnreachableError):
+        await link.command("runs.list", {}, LIMIT_S)
+
+
+@pytest.fixture
+def listening(
+    qapp: QApplication, folders: Folders, qt_loop: asyncio.AbstractEventLoop
+) -> Iterator[Callable[[list[str]], list[web.Request]]]:
+    """Let a program greet as a runner, whose feed says the same whenever it is opened; it tells how often."""
+    runners: list[web.AppRunner] = []
+
+    def begin(messages: list[str]) -> list[web.Request]:
+        opened: list[web.Request] = []
+
+        async def answer(request: web.Request) -> web.StreamResponse:
+            if not request.path.endswith("feed"):
+                return web.json_response({"ok": True, "result": HELLO.model_dump(mode="json")})
+            socket = web.WebSocketResponse()
+            await socket.prepare(request)
+            opened.append(request)
+            for message in messages:
+                await socket.send_str(message)
+            async for _ in socket:
+                pass
+            return socket
+
+        async def listen() -> None:
+            app = web.Application()
+            app.router.add_route("*", "/{path:.*}", answer)
+            runners.append(web.AppRunner(app))
+            await runners[-1].setup()
+            await web.TCPSite(runners[-1], "127.0.0.1", 0).start()
+
+        ready = asyncio.ensure_future(listen())
+        until(qapp, ready.done, "it listens")
+        port = runners[-1].addresses[0][1]
+        write_control(folders, ControlFile(port=port, token="t", server_id="s", pid=os.getpid()))
+        return opened
+
+    yield begin
+    for runner in runners:
+        ended = asyncio.ensure_future(runner.cleanup())
+        until(qapp, ended.done, "it ends")
+
+
+Listening = Callable[[list[str]], list[web.Request]]
+
+
+def test_a_feed_that_begins_without_a_snapshot_is_not_opened_anew_without_a_pause(
+    qapp: QApplication,
+    link: OpenLink,
+    listening: Listening,
+    folders: Folders,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(connecting, "_FIRST_PAUSE_S", 10 * LIMIT_S)
+    opened = listening([LogChange(cursor=5, lines=[]).to_json()])
+    link(folders)
+    until(qapp, lambda: bool(opened), "the feed is followed")
+
+    async def ask() -> None:
+        beside = RunnerLink(control_of(folders))
+        for _ in range(30):
+            await beside.command("runs.list", {}, LIMIT_S)
+        await beside.close()
+
+    asked = asyncio.ensure_future(ask())
+    until(qapp, asked.done, "meanwhile other things are asked")
+    assert len(opened) == 1
+
+
+def test_the_window_is_drawn_while_messages_come_without_end(
+    qapp: QApplication, link: OpenLink, listening: Listening, folders: Folders
+) -> None:
+    snapshot = Snapshot(cursor=0, status=Status(server=ServerStatus(reachable=True)))
+    lines = [LogLine(service="trainer", number=1, text="x")]
+    listening([snapshot.to_json(), *(LogChange(cursor=one, lines=lines).to_json() for one in range(1, 501))])
+    made = link(folders)
+    turns: list[int] = []
+    seen: list[int] = []
+    made.feed.log_arrived.connect(lambda _: seen.append(len(turns)))
+    timer = QTimer(interval=0)
+    timer.timeout.connect(lambda: turns.append(0))
+    timer.start()
+    until(qapp, lambda: len(seen) == 500, "all of it is read")
+    timer.stop()
+    assert max(Counter(seen).values()) < 50, "so many came in one turn"

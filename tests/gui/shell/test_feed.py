@@ -186,7 +186,7 @@ def test_of_a_server_that_is_left_no_command_says_that_it_does_not_run(qtbot: Qt
 def test_that_no_answer_came_holds_until_one_does(qtbot: QtBot, feed: Feed, shell: FakeShell) -> None:
     feed.carry_with(lambda call, params: None)
     feed.answered_late.connect(shell.settle)
-    call = feed.call("config.get", timeout_s=0.01)
+    call = feed.call("server.shutdown", timeout_s=0.01)
     call.tell_problem(lambda error: notify_problem(shell, error))
     qtbot.waitUntil(lambda: [told.text for told in shell.told] == ["No answer from my-server."])
     call.answer({})
@@ -200,8 +200,8 @@ def test_a_job_tells_its_progress_to_the_command_that_waits_for_it(feed: Feed) -
     job = Job(id="1", command="checkpoint.save", state="running", progress="60 %")
     feed.take(JobChange(cursor=11, job=job))
     assert (saved, stopped) == (["60 %"], [])
-    saving.answer({})
-    stopping.answer({})
+    saving.drop()
+    stopping.drop()
 
 
 def test_saving_takes_longer_than_asking() -> None:

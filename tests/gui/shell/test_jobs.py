@@ -3,10 +3,9 @@
 from typing import Any
 
 import pytest
-from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
-from soulsgui.gui.feed import DOWNLOAD, UPLOAD, Feed
+from soulsgui.gui.feed import DOWNLOAD, UPLOAD, Call, Feed
 from soulsgui.gui.widgets.job_strip import JobStrip
 from soulsgui.wire.control import (
     Job,
@@ -21,6 +20,7 @@ from soulsgui.wire.control import (
 )
 from tests.gui.fake_feed import HELLO, LIVE, FakeFeed, refusal
 
+EXPORTED = {"name": "a", "checked": "well"}
 FILE = StoredFile(id="f1", name="first.soulsrun", size_bytes=10)
 
 
@@ -49,15 +49,15 @@ def test_it_is_done_when_its_job_is(fake: FakeFeed) -> None:
     told = Told(fake).begun()
     fake.change_job(job(progress="half"))
     fake.change_job(job(id="j2", progress="another of the same command"))
-    fake.change_job(job("done", result={"name": "a"}))
-    assert told.said == ["begins", "half", {"name": "a"}]
+    fake.change_job(job("done", result=EXPORTED))
+    assert told.said == ["begins", "half", EXPORTED]
 
 
 def test_a_job_that_ended_before_its_command_was_answered_is_not_waited_for(fake: FakeFeed) -> None:
     told = Told(fake)
-    fake.change_job(job("done", result={"name": "a"}))
+    fake.change_job(job("done", result=EXPORTED))
     told.begun()
-    assert told.said == [{"name": "a"}]
+    assert told.said == [EXPORTED]
 
 
 @pytest.mark.parametrize(
@@ -72,26 +72,39 @@ def test_one_that_fails_or_is_cancelled_says_so(fake: FakeFeed, end: Job, said: 
 
 def test_its_file_is_fetched_before_it_counts_as_done(fake: FakeFeed) -> None:
     told = Told(fake, "/home/me/first.soulsrun").begun()
-    fake.change_job(job("done", files=[FILE.model_dump()], result={"name": "a"}))
+    fake.change_job(job("done", files=[FILE.model_dump()], result=EXPORTED))
     (fetch,) = fake.sent_of(DOWNLOAD)
     assert fetch.params == {"file": "f1", "path": "/home/me/first.soulsrun"}
     fetch.call.progressed.emit("half of it")
     assert told.said[-1] == "half of it"
     fetch.call.answer({})
-    assert told.said[-1] == {"name": "a"}
+    assert told.said[-1] == EXPORTED
 
 
 def test_one_that_made_no_file_has_failed(fake: FakeFeed) -> None:
     told = Told(fake, "/home/me/first.soulsrun").begun()
-    fake.change_job(job("done", result={"name": "a"}))
+    fake.change_job(job("done", result=EXPORTED))
     assert str(told.said[-1]).endswith("has made no file.")
     assert told.call.over
 
 
 def test_a_number_that_qt_has_no_type_for_is_answered(fake: FakeFeed) -> None:
     told = Told(fake).begun()
-    fake.change_job(job("done", result={"seed": 10**30}))
-    assert told.said[-1] == {"seed": 10**30}
+    fake.change_job(job("done", result=EXPORTED | {"seed": 10**30}))
+    assert told.said[-1] == EXPORTED | {"seed": 10**30}
+
+
+@pytest.mark.parametrize(
+    ("begins", "ends"), [({"id": 7}, {}), (job().model_dump(mode="json"), {"checked": "well"})]
+)
+def test_neither_a_job_nor_its_result_is_taken_in_another_shape(
+    fake: FakeFeed, begins: dict[str, Any], ends: dict[str, Any]
+) -> None:
+    told = Told(fake)
+    told.call.answer(begins)
+    fake.change_job(job("done", result=ends))
+    assert "was not understood" in str(told.said)
+    assert told.call.over
 
 
 def test_a_file_is_brought_before_the_command_that_is_about_it(fake: FakeFeed) -> None:
@@ -106,7 +119,21 @@ def test_a_file_is_brought_before_the_command_that_is_about_it(fake: FakeFeed) -
     assert done == [{"id": "r9"}]
 
 
-def test_after_a_gap_jobs_are_listed_anew_and_one_that_is_gone_has_failed(qapp: QApplication) -> None:
+def test_of_many_snapshots_one_question_for_the_jobs_comes_at_a_time(qtbot: QtBot) -> None:
+    feed = Feed()
+    carried: list[Call] = []
+    feed.greet(HELLO)
+    feed.carry_with(lambda call, params: carried.append(call))
+    for _ in range(300):
+        feed.take(Snapshot(cursor=1, status=Status(server=ServerStatus(reachable=True))), "s")
+    qtbot.waitUntil(lambda: bool(carried))
+    assert [call.command for call in carried] == ["job.list"]
+    feed.take(Snapshot(cursor=1, status=Status(server=ServerStatus(reachable=True))), "s")
+    carried[0].answer({"jobs": []})
+    qtbot.waitUntil(lambda: len(carried) == 2)
+
+
+def test_after_a_gap_jobs_are_listed_anew_and_one_that_is_gone_has_failed(qtbot: QtBot) -> None:
     feed = Feed()
     carried: list[tuple[Any, dict[str, Any]]] = []
     feed.greet(HELLO)
@@ -119,9 +146,8 @@ def test_after_a_gap_jobs_are_listed_anew_and_one_that_is_gone_has_failed(qapp: 
     for jobs in ([job(progress="still")], []):
         feed.cursor = None
         feed.take(Snapshot(cursor=5, status=Status(server=ServerStatus(reachable=True))), "s")
-        asked = carried[-1][0]
-        assert asked.command == "job.list"
-        asked.answer({"jobs": [one.model_dump(mode="json") for one in jobs]})
+        qtbot.waitUntil(lambda: carried[-1][0].command == "job.list" and not carried[-1][0].over)
+        carried[-1][0].answer({"jobs": [one.model_dump(mode="json") for one in jobs]})
     assert said == ["s was restarted before it was done."]
     feed.take(JobChange(cursor=6, job=job("done")))
     feed.take(JobChange(cursor=7, job=job(progress="late")))

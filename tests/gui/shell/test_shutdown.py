@@ -113,7 +113,7 @@ def test_stop_and_quit_waits_and_ends_its_runner_alone(qtbot: QtBot, closing: Cl
     assert closing.closed == []
     closing.feed.answers["server.shutdown"] = {}
     with qtbot.waitSignal(closing.closer.closed):
-        closing.feed.sent_of("run.stop")[0].call.answer({})
+        closing.feed.sent_of("run.stop")[0].call.answer({"run_id": "r1", "run_dir": "/r1"})
     assert closing.closed == [False]
     assert bool(closing.feed.sent_of("server.shutdown")) is ours
 
@@ -139,7 +139,7 @@ def test_a_remembered_stop_shows_its_progress(closing: Closing) -> None:
     closing.preferences.at_closing = AtClosing.STOP
     closing.closer.begin()
     assert closing.dialog.stop.stage is Stage.RUNNING
-    closing.feed.sent_of("run.stop")[0].call.answer({})
+    closing.feed.sent_of("run.stop")[0].call.answer({"run_id": "r1", "run_dir": "/r1"})
     assert closing.closed == [False]
 
 

@@ -53,13 +53,20 @@ def job(name: str, state: Any = "running", **more: Any) -> Job:
     return Job(id=name, command=EVALUATE, state=state, **more)
 
 
+PLAYED = Evaluated(
+    run_id="r", checkpoint="c", model_id=3, updates=1, env_steps=1, algorithm="ppo", agent="",
+    env_id="CartPole-v1", episodes=2, seed=0, greedy=True, mean_return=9.5, std_return=0.5, min_return=9,
+    max_return=10, mean_length=9.5, returns=[9, 10], lengths=[9, 10], seconds=1.0, notes=["one was cut"],
+).model_dump()  # fmt: skip
+
+
 @pytest.fixture
 def open_player(qtbot: QtBot, fake: FakeFeed, shell: FakeShell) -> Callable[..., Player]:
     fake.answers["checkpoint.list"] = {"checkpoints": CHECKPOINTS}
     fake.answers[EVALUATE] = lambda _: job(
         f"j{len(fake.sent_of(EVALUATE))}", progress="waiting for the weights"
     )
-    fake.answers["job.cancel"] = {}
+    fake.answers["job.cancel"] = lambda params: {"job": job(params["job"]).model_dump(mode="json")}
 
     def opened(checkpoint: str = "best", begun: bool = True) -> Player:
         player = shown(qtbot, Player(fake, shell, RUN, checkpoint))
@@ -152,14 +159,9 @@ def test_at_its_end_it_tells_the_returns_and_plays_again_what_has_come(
     player = open_player()
     (pane,) = player.panes
     see(fake, range(3))
-    found = Evaluated(
-        run_id="r", checkpoint="c", model_id=3, updates=1, env_steps=1, algorithm="ppo", agent="",
-        env_id="CartPole-v1", episodes=2, seed=0, greedy=True, mean_return=9.5, std_return=0.5, min_return=9,
-        max_return=10, mean_length=9.5, returns=[9, 10], lengths=[9, 10], seconds=1.0, notes=["one was cut"],
-    )  # fmt: skip
     fake.change_job(job("j1", progress="1 of 2 episodes have ended", part=0.5))
     assert (pane.words.text(), pane.progress.value()) == ("1 of 2 episodes have ended", 500)
-    fake.change_job(job("j1", "done", result=found.model_dump()))
+    fake.change_job(job("j1", "done", result=PLAYED))
     qtbot.waitUntil(lambda: player.play.text() == "Play")
     assert pane.words.text() == "2 episodes: mean return 9.50 ± 0.500. one was cut"
     assert fake.watched == {}
@@ -298,7 +300,7 @@ def test_the_episode_that_is_shown_is_filmed_and_fetched(
     assert sent == {"run": "r", "checkpoint": "best_model", "episodes": 1, "video": "gif", "seed": 4}
     qtbot.waitUntil(lambda: pane.of_film.text() == "Filming: waiting for the weights")
     file = StoredFile(id="f", name="model-3.gif", size_bytes=9)
-    fake.change_job(job("j2", "done", files=[file]))
+    fake.change_job(job("j2", "done", files=[file], result=PLAYED))
     assert fake.sent[-1].params == {"file": "f", "path": str(tmp_path / "film.gif")}
     fake.sent[-1].call.answer({})
     assert "film.gif" in pane.of_film.text()

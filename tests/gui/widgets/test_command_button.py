@@ -18,7 +18,7 @@ class Server:
         self.timeout_s = 10.0
 
     def __call__(self) -> Call:
-        self.calls.append(Call("checkpoint.save", "my-server", self.timeout_s))
+        self.calls.append(Call("server.shutdown", "my-server", self.timeout_s))
         return self.calls[-1]
 
 
@@ -121,7 +121,7 @@ def test_what_is_not_possible_now_is_disabled_with_the_reason(button: CommandBut
 
 
 def test_a_call_answers_once(qtbot: QtBot) -> None:
-    call = Call("run.stop", "my-server")
+    call = Call("server.shutdown", "my-server")
     call.answer({})
     with qtbot.assertNotEmitted(call.failed), qtbot.assertNotEmitted(call.done):
         call.refuse(REFUSAL)
