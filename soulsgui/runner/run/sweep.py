@@ -6,12 +6,12 @@ import logging
 import os
 import sqlite3
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryFile
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
@@ -28,7 +28,7 @@ from soulsgui.runner.run.library import named, run_stem
 from soulsgui.runner.run.manager import RunManager
 from soulsgui.runner.run.queue import entry_of
 from soulsgui.runner.run.record import RunRecord
-from soulsgui.runner.run.search_space import search_space
+from soulsgui.runner.run.search_space import Dimension, search_space
 from soulsgui.runner.run.services import RunContext
 from soulsgui.runner.run.start import beginning, refuse_without_torch
 from soulsgui.runner.run.workers import ACTIVE_FILE, ActiveSweep, Workers
@@ -44,6 +44,7 @@ logger = logging.getLogger(__name__)
 
 _FILE = "sweeps.sqlite3"
 _ROOM_AGAIN_S = 5.0
+_TAKE_AGAIN_S = 60.0
 _GIVEN_UP_AFTER = 3  # trials in a row that came to nothing, turns in a row that failed
 
 
@@ -63,6 +64,7 @@ class Sweeps:
         self._trial: Trial | None = None  # Its trial that goes on
         self._failed_turns = 0
         self._room_again_at = 0.0  # When its trial is put into the queue that was full; 0 if it was not
+        self._take_again_at = 0.0  # When runs of workers are taken again, which could not be
         self._working = asyncio.Lock()
 
     @property
@@ -80,8 +82,8 @@ class Sweeps:
             asked = RunStartParams(preset=params.preset, overrides=params.overrides)
             settings = beginning(self._context.folders, self._context.library, asked, self._base).settings
             _refuse_endless(settings, params)
-            _refuse_too_many(settings, params)
             space = await asyncio.to_thread(search_space, params.space, settings)
+            _refuse_too_many(settings, space, params.parallel)
             AgreedRuns(self._context.folders).agree(settings)
             await self.workers.clear()  # of what one could not give back when it was ended
             name = run_stem(params.name or "sweep", time.time())
@@ -169,11 +171,20 @@ class Sweeps:
             await self._end(study, "finished")
             return
         if theirs:
-            with suppress(OSError):  # told at the end
-                await self.workers.take_runs(going)
+            await self._take_runs(going)
         for worker, trial in theirs.items():
             if trial is not None:
                 await self.workers.start(study.name, worker)
+
+    async def _take_runs(self, going: Collection[str]) -> None:
+        """Put what workers have made into the library; `going` names the trials that go on."""
+        if time.monotonic() < self._take_again_at:
+            return
+        try:
+            await self.workers.take_runs(going)
+        except OSError as error:  # told at the end
+            logger.warning("runs of workers can't be put into the library yet: %s", error)
+            self._take_again_at = time.monotonic() + _TAKE_AGAIN_S
 
     async def _loaded(self) -> "Study | None":
         """Return the sweep that goes on, also one that an earlier runner began."""
@@ -349,16 +360,28 @@ def _studies() -> ModuleType:
     return study
 
 
-def _refuse_too_many(settings: Settings, params: SweepStartParams) -> None:
-    if params.parallel > (cores := usable_cores()):
+def _refuse_too_many(settings: Settings, space: Mapping[str, Dimension], parallel: int) -> None:
+    if parallel > (cores := usable_cores()):
         raise UsageError(
-            f"{params.parallel} trials can't be trained at the same time: the server may use {cores} cores.",
+            f"{parallel} trials can't be trained at the same time: the server may use {cores} cores.",
             f"Let each have one at least: --parallel {cores}",
         )
-    if params.parallel > 1 and not settings.clients.local:
+    if parallel == 1:
+        return
+
+    def searched(key: str, value: Any) -> list[Any]:
+        return space[key].ends if key in space else [value]
+
+    local = min(searched("clients.local", settings.clients.local))
+    wanted = max(one or 1 for one in searched("ppo.n_clients", settings.ppo.n_clients))
+    if "ppo" not in searched("algorithm", settings.algorithm):
+        wanted = 1
+    if local < wanted:
+        waits = f", and ppo.n_clients {wanted}" if wanted > 1 else ""
         raise UsageError(
-            "Trials at the same time are played by clients of this computer alone: clients.local is 0.",
-            "For instance: --set clients.local=1",
+            "Trials at the same time are played by clients of this computer alone: clients.local is "
+            f"{local}{waits}.",
+            f"For instance: --set clients.local={wanted}",
         )
 
 

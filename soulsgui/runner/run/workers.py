@@ -5,22 +5,23 @@ that is over is ours.
 """
 
 import asyncio
+import errno
 import shutil
 from collections.abc import Collection
 
-from soulsgui.config.paths import Folders
+from soulsgui.config.paths import Folders, RunFolder
 from soulsgui.errors import SoulsGuiError
 from soulsgui.process import child_env, own_command
 from soulsgui.runner.events import EVENTS_FILE
 from soulsgui.runner.journal import read_journal
 from soulsgui.runner.run.history import server_logs
-from soulsgui.runner.run.library import Library
+from soulsgui.runner.run.library import UNPACKED, Library
 from soulsgui.runner.run.manager import RunManager
 from soulsgui.runner.run.record import LIVE_STATES, interrupted
 from soulsgui.runner.run.services import RunContext
 from soulsgui.runner.services.processes import Adopted, Identities, ProcessTree
 from soulsgui.runner.services.service import Health, ServiceSpec
-from soulsgui.system import atomic_write, replace
+from soulsgui.system import atomic_write, replace, sync_tree
 from soulsgui.wire.api_client import CONTROL_FILE
 from soulsgui.wire.control import ControlFile, Event
 from soulsgui.wire.messages.base import Message
@@ -82,8 +83,7 @@ class Workers:
                 record = interrupted(record) if record.state in LIVE_STATES else record
                 number = {"number": await asyncio.to_thread(library.next_number)}
                 theirs.write_record(run, record.model_copy(update=number))
-                library.root.mkdir(exist_ok=True)
-                replace(run.root, library.root / run.run_id)
+                await asyncio.to_thread(_move, run, library)
                 for event in read_journal(folders.server / EVENTS_FILE, Event):
                     if event.run_id == run.run_id:
                         events.take(event)
@@ -154,6 +154,30 @@ class Workers:
             retry_s=_AGAIN_S,
             env=child_env(),
         )
+
+
+def _move(run: RunFolder, library: Library) -> None:
+    """Put a run of a worker into the library, where it appears whole or not at all."""
+    library.root.mkdir(exist_ok=True)
+    there = RunFolder(library.root / run.run_id)
+    try:
+        replace(run.root, there.root)
+    except OSError as error:
+        if error.errno != errno.EXDEV:
+            raise
+    else:
+        return
+    # The library is on another disk. A runner may have been killed when it had copied the run.
+    if not (there.run.exists() and library.record(there).created == library.record(run).created):
+        aside = library.root / f"{UNPACKED}.{run.run_id}"
+        try:
+            copied = shutil.copytree(run.root, aside / "run", symlinks=True)
+            sync_tree(copied)
+            replace(copied, there.root)
+        finally:
+            shutil.rmtree(aside, ignore_errors=True)
+    run.run.unlink()  # from now on there is no run
+    shutil.rmtree(run.root, ignore_errors=True)
 
 
 def _name(worker: int) -> str:

@@ -4,6 +4,7 @@ import asyncio
 import errno
 import json
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -20,7 +21,9 @@ from soulsgui.errors import SoulsGuiError, UsageError
 from soulsgui.runner.app import Runner
 from soulsgui.runner.refusal import Refused
 from soulsgui.runner.run import sweep
+from soulsgui.runner.run.library import Library
 from soulsgui.runner.run.queue import RunQueue
+from soulsgui.runner.run.record import RunRecord
 from soulsgui.runner.run.search_space import Dimension
 from soulsgui.runner.run.study import Study, names
 from soulsgui.system import usable_cores
@@ -156,6 +159,20 @@ async def test_a_sweep_is_refused_before_anything_begins(runner: Runner) -> None
             UsageError,
             "clients.local is 0",
         ),
+        (  # a worker's trial with these would wait without an end
+            {"space": SPACE | {"clients.local": "[0, 1]"}, "overrides": SHORT, "parallel": 2},
+            UsageError,
+            "clients.local is 0",
+        ),
+        (
+            {
+                "space": {"ppo.n_clients": "[1, 2]"},
+                "overrides": SHORT | {"clients.local": 1},
+                "parallel": 2,
+            },
+            UsageError,
+            "clients.local is 1, and ppo.n_clients 2",
+        ),
         ({"space": SPACE}, UsageError, "stop.env_steps has to be set"),
         (
             {"space": {"ppo.learning_rate": "0..7"}, "overrides": SHORT},
@@ -247,6 +264,25 @@ async def test_a_sweep_that_finds_no_room_says_so(runner: Runner, tmp_path: Path
         filler.unlink()
         assert (await call(runner, "sweep.start", space=SPACE, overrides=SHORT))["state"] == "running"
         await call(runner, "sweep.stop")
+
+
+async def test_runs_of_workers_join_a_library_on_another_disk(runner: Runner, tmp_path: Path) -> None:
+    theirs = Library(runner.folders.workers / "2" / "runs")
+    with small_disk(runner.folders.runs, "1m") as disk:
+        run = theirs.create("trial 1", 0.0)
+        say(run, "verdict", best_score=1.0, mean_return=1.0)
+        theirs.write_record(run, RunRecord(id=run.run_id, name="trial 1", state="finished", created=1.0))
+        shutil.copytree(run.root, tmp_path / run.run_id)
+        await runner.sweeps.workers.take_runs({"trial 2"})
+        shutil.copytree(
+            tmp_path / run.run_id, run.root
+        )  # as if the runner had been killed before this was gone
+        await runner.sweeps.workers.take_runs({"trial 2"})
+        assert not theirs.folders()
+        assert [one.name for one in disk.iterdir()] == [run.run_id]
+        assert (disk / run.run_id / "verdict.json").exists()
+        listed = (await call(runner, "runs.list"))["runs"]
+        assert [(one["name"], one["state"]) for one in listed] == [("trial 1", "finished")]
 
 
 async def test_a_file_of_sweeps_that_may_not_be_made_is_told_as_other_files_are(runner: Runner) -> None:
