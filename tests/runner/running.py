@@ -32,6 +32,14 @@ PROGRAMS = [
 ]
 """Every server program of this machine."""
 
+SHORT = {
+    "stop.env_steps": 200,
+    "clients.local": 0,
+    "evaluation.every_updates": 0,
+    "stop.judged_by": "training",
+}
+"""Settings of a run of the stand-ins that soon ends, with as few processes as one has."""
+
 
 async def fake_probe(_settings: Settings, _told: Told) -> dict[str, Any]:
     """What a probe would find."""

@@ -22,11 +22,9 @@ from soulsgui.wire.api_client import ApiClient
 from soulsgui.wire.control import COMMANDS, RunStartParams
 from tests.runner.children import until_now
 from tests.runner.fake_program import LOADING
-from tests.runner.running import call, new_runner, opened, until
+from tests.runner.running import SHORT, call, new_runner, opened, until
 from tests.runner.test_headless import Serving, crash, ended
 from tests.runner.test_headless import serving as serving
-
-SHORT = {"stop.env_steps": 200}
 
 
 @pytest.fixture

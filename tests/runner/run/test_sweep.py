@@ -31,13 +31,12 @@ from soulsgui.wire.control import SweepStartParams
 from tests.faults.small_disk import fill, small_disk
 from tests.faults.waiting import LIMIT_S
 from tests.runner.children import until_now
-from tests.runner.running import call, until
+from tests.runner.running import SHORT, call, until
 from tests.runner.test_app import say
 from tests.runner.test_headless import Serving, crash, ended
 from tests.runner.test_headless import serving as serving
 
 SPACE = {"ppo.learning_rate": "1e-4..1e-2:log", "ppo.epochs": "[5, 10]"}
-SHORT = {"stop.env_steps": 300}
 
 
 def study_of(path: Path, **asked: Any) -> Study:
