@@ -268,10 +268,10 @@ class SettingsForm(QWidget):
         around.replaceWidget(place, made)
         made.setGeometry(place.geometry())  # until it is laid out: who has the keyboard is scrolled to
         made.setVisible(not place.isHidden())
-        QWidget.setTabOrder(place, made.editor.focusProxy())
-        QWidget.setTabOrder(made.editor.focusProxy(), made.reset)
+        QWidget.setTabOrder(place, made.editor.field)
+        QWidget.setTabOrder(made.editor.field, made.reset)
         if place.hasFocus():
-            made.editor.setFocus(Qt.FocusReason.TabFocusReason)
+            made.editor.field.setFocus(Qt.FocusReason.TabFocusReason)
         place.hide()
         place.deleteLater()
         self._places[key] = self._rows[key] = made
@@ -318,12 +318,16 @@ class SettingsForm(QWidget):
     def set_read_only(self, read_only: bool) -> None:
         """Let the values only be looked at."""
         self._read_only = read_only
-        for each in self._rows.values():
+        for each in self._places.values():
             self._allow_edits(each)
 
-    def _allow_edits(self, each: SettingRow) -> None:
-        each.editor.setEnabled(not self._read_only)
-        each.reset.setEnabled(not self._read_only)
+    def _allow_edits(self, each: _Place | SettingRow) -> None:
+        if isinstance(each, SettingRow):
+            each.editor.setEnabled(not self._read_only)
+            each.reset.setEnabled(not self._read_only)
+        else:
+            # The keyboard would find nothing in its row.
+            each.setFocusPolicy(Qt.FocusPolicy.NoFocus if self._read_only else Qt.FocusPolicy.TabFocus)
 
     def row(self, key: str) -> SettingRow:
         """Return the row of a setting, which is made if nobody has seen it yet."""
@@ -337,7 +341,7 @@ class SettingsForm(QWidget):
         self._unfold_section(wanted.spec.section)
         self._revealed = wanted
         self._making.start()
-        wanted.editor.setFocus()
+        wanted.editor.field.setFocus()
 
     def _typed(self, key: str, value: object, problem: str) -> None:
         self.edits.type(key, value, problem)
@@ -351,7 +355,7 @@ class SettingsForm(QWidget):
         self.edits.reset(key)
         self._server_problems.pop(key, None)
         self._show_value(key)
-        self._rows[key].editor.setFocus()
+        self._rows[key].editor.field.setFocus()
         self.edited.emit()
 
     def _show_all(self) -> None:

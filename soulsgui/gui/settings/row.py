@@ -45,11 +45,11 @@ class Editor(QWidget):
         self.spec = spec
 
     def _hold(self, widget: QWidget) -> None:
+        self.field = widget  # that has the keyboard
         widget.setObjectName(f"setting-{self.spec.key}")
         widget.setAccessibleName(f"{self.spec.section} {self.spec.title}".strip())
         widget.setAccessibleDescription(self.spec.info.description)
         row(widget, None, on=self, margins=NO_MARGINS)
-        self.setFocusProxy(widget)
 
     def show_value(self, value: Any) -> None:
         """Show a value without telling of it."""
@@ -196,7 +196,7 @@ class SettingRow(QWidget):
         set_tip(self._title, spec.key)
         self.editor = _EDITORS.get(spec.kind, LineEditor)(spec, self)
         self.editor.edited.connect(self._edited)
-        self._title.setBuddy(self.editor)
+        self._title.setBuddy(self.editor.field)
         words, tone = effect_words(spec.info.effect)
         badge = Badge(words, tone, self)
         effect = spec.info.effect
