@@ -88,13 +88,15 @@ class PresetBox(QComboBox):
         self.setEditable(True)
         self.setInsertPolicy(QComboBox.InsertPolicy.NoInsert)
         # One that is given to the box itself finds a title only by its text, and the first of two alike.
-        self.setCompleter(None)
+        self.setCompleter(None)  # type: ignore[arg-type]  # as Qt allows
         self.found = QStandardItemModel(self)
         self._completer = QCompleter(self.found, self)
         self._completer.setCompletionMode(QCompleter.CompletionMode.UnfilteredPopupCompletion)
         self._completer.setWidget(self)
-        self._completer.activated[QModelIndex].connect(self._choose_found)
-        self.popup = self._completer.popup()
+        self._completer.activated[QModelIndex].connect(self._choose_found)  # type: ignore[index]
+        popup = self._completer.popup()
+        assert popup is not None
+        self.popup = popup
         self.popup.setObjectName("presetsFound")
         self.popup.setItemDelegate(_PresetDelegate(self.popup))
         self.setItemDelegate(_PresetDelegate(self))
