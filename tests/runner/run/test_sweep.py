@@ -151,6 +151,17 @@ def test_each_worker_has_a_trial_of_its_own_and_none_is_drawn_twice(tmp_path: Pa
     assert again.number == first.number
 
 
+def test_a_trial_of_which_not_every_value_was_drawn_is_completed(tmp_path: Path) -> None:
+    study = study_of(tmp_path / "sweeps", trials=1)
+    study._study.ask()  # the runner was killed, or the disk full
+    again = Study(tmp_path / "sweeps", "one")
+    trial, known = again.next_trial(), again.next_trial()
+    assert trial is not None
+    assert known is not None
+    assert trial.values.keys() == study.space.keys()
+    assert trial.values == known.values
+
+
 async def test_a_sweep_is_refused_before_anything_begins(runner: Runner) -> None:
     for params, error, said in (
         ({"space": SPACE, "overrides": SHORT, "parallel": 64}, UsageError, "the server may use"),
