@@ -85,7 +85,7 @@ def _storage(path: Path) -> RDBStorage:
             kept = set_aside(path).name
             raise SoulsGuiError(f"{path} can't be used; it is kept as {kept}.", "Start the sweep again.")
         try:
-            with closing(sqlite3.connect(path)) as db:
+            with closing(sqlite3.connect(path, _LOCKED_LIMIT_S)) as db:
                 found = db.execute("PRAGMA quick_check(1)").fetchone()[0]
         except sqlite3.DatabaseError as error:
             if not is_damage(error):

@@ -5,8 +5,10 @@ import errno
 import json
 import re
 import shutil
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +22,7 @@ from soulsgui.config.paths import RunFolder
 from soulsgui.errors import SoulsGuiError, UsageError
 from soulsgui.runner.app import Runner
 from soulsgui.runner.refusal import Refused
+from soulsgui.runner.run import study as study_module
 from soulsgui.runner.run import sweep
 from soulsgui.runner.run.library import Library
 from soulsgui.runner.run.queue import RunQueue
@@ -263,6 +266,41 @@ async def test_a_sweep_whose_turns_fail_is_given_up(runner: Runner, monkeypatch:
     await until(lambda: not runner.sweeps.goes_on)
     assert runner.events.newest(1)[0].cause == "no such step"
     assert (await call(runner, "sweep.status"))["state"] == "failed"
+
+
+@pytest.mark.allow_warnings
+async def test_a_sweep_waits_while_another_process_keeps_its_file_locked(
+    runner: Runner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failed: list[BaseException] = []
+    turn = runner.sweeps.turn
+
+    async def watched() -> None:
+        try:
+            await turn()
+        except Exception as error:
+            failed.append(error)
+            raise
+
+    monkeypatch.setattr(study_module, "_LOCKED_LIMIT_S", 0.05)
+    await call(runner, "sweep.start", space=SPACE, overrides=SHORT)
+    with closing(sqlite3.connect(runner.folders.data / "sweeps.sqlite3", isolation_level=None)) as db:
+        db.execute("BEGIN EXCLUSIVE")
+        while len(failed) < 5 and runner.sweeps.goes_on:
+            with suppress(Exception):
+                await watched()
+        db.execute("ROLLBACK")
+    assert runner.sweeps.goes_on
+    assert (await call(runner, "sweep.stop"))["state"] == "stopped"
+
+
+async def test_a_sweep_that_no_runner_goes_on_with_is_not_told_to_run(runner: Runner) -> None:
+    study_of(runner.folders.data / "sweeps.sqlite3")  # the runner was killed before it noted that it goes on
+    assert (await call(runner, "sweep.status"))["state"] == "failed"
+    await call(runner, "sweep.start", space=SPACE, overrides=SHORT)
+    assert (await call(runner, "sweep.status"))["state"] == "running"
+    assert (await call(runner, "sweep.status", sweep="one"))["state"] == "failed"
+    await call(runner, "sweep.stop")
 
 
 async def test_a_sweep_that_finds_no_room_says_so(runner: Runner, tmp_path: Path) -> None:
