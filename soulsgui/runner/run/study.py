@@ -15,12 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import optuna
-from optuna.distributions import (
-    BaseDistribution,
-    CategoricalDistribution,
-    FloatDistribution,
-    IntDistribution,
-)
 from optuna.samplers import BaseSampler
 from optuna.storages import RDBStorage
 from optuna.trial import FrozenTrial, TrialState
@@ -74,12 +68,14 @@ def _pruner(name: str) -> optuna.pruners.BasePruner:
     return optuna.pruners.NopPruner()
 
 
-def _distribution(one: Dimension) -> BaseDistribution:
+def _draw(trial: optuna.Trial, key: str, one: Dimension) -> None:
+    """Draw the value of a trial that is searched; one that was drawn before stays."""
     if one.choices:
-        return CategoricalDistribution(one.choices)
-    if one.whole:
-        return IntDistribution(int(one.low), int(one.high), one.log, int(one.step or 1))
-    return FloatDistribution(one.low, one.high, one.log, one.step)
+        trial.suggest_categorical(key, one.choices)
+    elif one.whole:
+        trial.suggest_int(key, int(one.low), int(one.high), step=int(one.step or 1), log=one.log)
+    else:
+        trial.suggest_float(key, one.low, one.high, step=one.step, log=one.log)
 
 
 def _storage(path: Path) -> RDBStorage:
@@ -89,7 +85,7 @@ def _storage(path: Path) -> RDBStorage:
             kept = set_aside(path).name
             raise SoulsGuiError(f"{path} can't be used; it is kept as {kept}.", "Start the sweep again.")
         try:
-            with closing(sqlite3.connect(path)) as db:
+            with closing(sqlite3.connect(path, _LOCKED_LIMIT_S)) as db:
                 found = db.execute("PRAGMA quick_check(1)").fetchone()[0]
         except sqlite3.DatabaseError as error:
             if not is_damage(error):
@@ -165,25 +161,31 @@ class Study:
 
     def trial_of(self, worker: int) -> "Trial | None":
         """Return the trial that a worker makes, counted from 1, None while there is none for it."""
-        for going in self._study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):
-            if going.user_attrs.get("worker", 1) == worker:
-                return Trial(self._study, optuna.Trial(self._study, going._trial_id), self.space)
-        return None
+        going = self._going(worker)
+        return going and Trial(self._study, going, self.space)
 
     def next_trial(self, worker: int = 1) -> "Trial | None":
         """Return the trial of a worker, or a new one for it; None when there are as many as were wanted.
 
         One process alone may draw trials: the server whose sweep it is.
         """
-        if (going := self.trial_of(worker)) is not None:
-            return going
-        waiting = self._study.get_trials(deepcopy=False, states=(TrialState.WAITING,))
-        if not waiting and (self.asked.sampler == "grid" or len(self._study.trials) >= self.asked.trials):
-            return None
-        drawn = self._study.ask({key: _distribution(one) for key, one in self.space.items()})
-        if worker > 1:
+        going = self._going(worker)
+        if going is None:
+            waiting = self._study.get_trials(deepcopy=False, states=(TrialState.WAITING,))
+            if not waiting and (self.asked.sampler == "grid" or len(self._study.trials) >= self.asked.trials):
+                return None
+        drawn = going or self._study.ask()
+        for key, one in self.space.items():  # also what an earlier runner had no time for
+            _draw(drawn, key, one)
+        if going is None and worker > 1:  # now that it is whole, it may be taken
             drawn.set_user_attr("worker", worker)
         return Trial(self._study, drawn, self.space)
+
+    def _going(self, worker: int) -> optuna.Trial | None:
+        for going in self._study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):
+            if going.user_attrs.get("worker", 1) == worker:
+                return optuna.Trial(self._study, going._trial_id)
+        return None
 
     def failed_in_a_row(self) -> int:
         """Return how many of the last trials came to nothing."""

@@ -101,6 +101,9 @@ class Sweeps:
         known = await asyncio.to_thread(studies.names, self._path)
         study = await asyncio.to_thread(studies.Study, self._path, named(known, name, "sweep"))
         status: SweepStatus = await asyncio.to_thread(study.status)
+        going = self._study.name if self._study is not None else study.name  # it may be about to go on
+        if status.state == "running" and not (self.goes_on and going == study.name):
+            return status.model_copy(update={"state": "failed"})  # it could not be noted when it was given up
         return status
 
     async def stop(self) -> SweepStatus:
@@ -114,7 +117,7 @@ class Sweeps:
                 if study is not None:
                     await self._end(study, "stopped")
             except Exception as error:
-                if _of_full_disk(error):
+                if _passes(error):
                     raise  # it can be stopped again
                 await self._abandon(error)
                 study = None
@@ -149,7 +152,7 @@ class Sweeps:
                 self._failed_turns = 0
             except Exception as error:
                 self._study = self._trial = None  # its file is looked at anew
-                self._failed_turns += not _of_full_disk(error)
+                self._failed_turns += not _passes(error)
                 if self._failed_turns < _GIVEN_UP_AFTER or self._worker > 1:
                     raise  # a worker tries again until it is ended
                 logger.exception("the sweep is stopped")
@@ -320,6 +323,7 @@ _OF_SQLITE = {
     sqlite3.SQLITE_FULL: errno.ENOSPC,
     sqlite3.SQLITE_READONLY: errno.EACCES,
     sqlite3.SQLITE_CANTOPEN: errno.EACCES,
+    sqlite3.SQLITE_BUSY: errno.EBUSY,
 }
 
 
@@ -344,8 +348,9 @@ def _why_not_written(path: Path) -> OSError | None:
         return error
 
 
-def _of_full_disk(error: BaseException) -> bool:
-    return _errno_of(error) == errno.ENOSPC
+def _passes(error: BaseException) -> bool:
+    """Whether the disk is full, or another process keeps the file locked: it is tried again."""
+    return _errno_of(error) in (errno.ENOSPC, errno.EBUSY)
 
 
 def _studies() -> ModuleType:

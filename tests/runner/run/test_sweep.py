@@ -5,8 +5,10 @@ import errno
 import json
 import re
 import shutil
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +22,7 @@ from soulsgui.config.paths import RunFolder
 from soulsgui.errors import SoulsGuiError, UsageError
 from soulsgui.runner.app import Runner
 from soulsgui.runner.refusal import Refused
+from soulsgui.runner.run import study as study_module
 from soulsgui.runner.run import sweep
 from soulsgui.runner.run.library import Library
 from soulsgui.runner.run.queue import RunQueue
@@ -150,6 +153,17 @@ def test_each_worker_has_a_trial_of_its_own_and_none_is_drawn_twice(tmp_path: Pa
     assert again.number == first.number
 
 
+def test_a_trial_of_which_not_every_value_was_drawn_is_completed(tmp_path: Path) -> None:
+    study = study_of(tmp_path / "sweeps", trials=1)
+    study._study.ask()  # the runner was killed, or the disk full
+    again = Study(tmp_path / "sweeps", "one")
+    trial, known = again.next_trial(), again.next_trial()
+    assert trial is not None
+    assert known is not None
+    assert trial.values.keys() == study.space.keys()
+    assert trial.values == known.values
+
+
 async def test_a_sweep_is_refused_before_anything_begins(runner: Runner) -> None:
     for params, error, said in (
         ({"space": SPACE, "overrides": SHORT, "parallel": 64}, UsageError, "the server may use"),
@@ -251,6 +265,41 @@ async def test_a_sweep_whose_turns_fail_is_given_up(runner: Runner, monkeypatch:
     await until(lambda: not runner.sweeps.goes_on)
     assert runner.events.newest(1)[0].cause == "no such step"
     assert (await call(runner, "sweep.status"))["state"] == "failed"
+
+
+@pytest.mark.allow_warnings
+async def test_a_sweep_waits_while_another_process_keeps_its_file_locked(
+    runner: Runner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failed: list[BaseException] = []
+    turn = runner.sweeps.turn
+
+    async def watched() -> None:
+        try:
+            await turn()
+        except Exception as error:
+            failed.append(error)
+            raise
+
+    monkeypatch.setattr(study_module, "_LOCKED_LIMIT_S", 0.05)
+    await call(runner, "sweep.start", space=SPACE, overrides=SHORT)
+    with closing(sqlite3.connect(runner.folders.data / "sweeps.sqlite3", isolation_level=None)) as db:
+        db.execute("BEGIN EXCLUSIVE")
+        while len(failed) < 5 and runner.sweeps.goes_on:
+            with suppress(Exception):
+                await watched()
+        db.execute("ROLLBACK")
+    assert runner.sweeps.goes_on
+    assert (await call(runner, "sweep.stop"))["state"] == "stopped"
+
+
+async def test_a_sweep_that_no_runner_goes_on_with_is_not_told_to_run(runner: Runner) -> None:
+    study_of(runner.folders.data / "sweeps.sqlite3")  # the runner was killed before it noted that it goes on
+    assert (await call(runner, "sweep.status"))["state"] == "failed"
+    await call(runner, "sweep.start", space=SPACE, overrides=SHORT)
+    assert (await call(runner, "sweep.status"))["state"] == "running"
+    assert (await call(runner, "sweep.status", sweep="one"))["state"] == "failed"
+    await call(runner, "sweep.stop")
 
 
 async def test_a_sweep_that_finds_no_room_says_so(runner: Runner, tmp_path: Path) -> None:
