@@ -33,6 +33,17 @@ def run(number: int, folder: Path, *shorter: tuple[str, str]) -> str:
     return done.stdout
 
 
+@pytest.mark.parametrize("number", range(len(PROGRAMS)))
+def test_what_each_actor_imports_of_a_program_needs_no_torch(tmp_path: Path, number: int) -> None:
+    (tmp_path / "program.py").write_text(PROGRAMS[number], encoding="utf-8")
+    as_in_an_actor = "import runpy, sys; runpy.run_path('program.py', run_name='__mp_main__')"
+    words = [sys.executable, "-c", f"{as_in_an_actor}; sys.exit('torch' in sys.modules)"]
+    done = subprocess.run(
+        words, cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(ROOT)}, capture_output=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
 def test_the_asynchronous_trainer_leaves_models_and_curves(tmp_path: Path) -> None:
     fewer = ("max_opts=3000", "max_opts=400"), ("eval_interval=500", "eval_interval=200")
     said = run(0, tmp_path, *fewer, ("save_interval=1000", "save_interval=200"))

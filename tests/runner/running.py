@@ -32,12 +32,7 @@ PROGRAMS = [
 ]
 """Every server program of this machine."""
 
-SHORT = {
-    "stop.env_steps": 200,
-    "clients.local": 0,
-    "evaluation.every_updates": 0,
-    "stop.judged_by": "training",
-}
+SHORT = {"stop.env_steps": 200, "clients.local": 0}
 """Settings of a run of the stand-ins that soon ends, with as few processes as one has."""
 
 
@@ -49,7 +44,8 @@ async def fake_probe(_settings: Settings, _told: Told) -> dict[str, Any]:
 def new_runner(
     folders: Folders, overrides: dict[str, Any] | None = None, probe: Probe = fake_probe
 ) -> Runner:
-    base = Layer("--set", {"clients.local": 1} | (overrides or {}))
+    few = {"clients.local": 1, "evaluation.every_updates": 0}  # processes, each of which takes long to begin
+    base = Layer("--set", few | (overrides or {}))
     return Runner(folders, combine([defaults_layer(), base]), base, probe=probe)
 
 

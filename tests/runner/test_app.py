@@ -294,7 +294,7 @@ async def test_of_two_that_replace_a_run_at_once_one_is_refused_and_leaves_nothi
 
 
 async def test_a_run_goes_from_start_to_stop_and_leaves_its_record_logs_and_events(runner: Runner) -> None:
-    run = await begun(runner, name="first try", overrides={"seed": 7})
+    run = await begun(runner, name="first try", overrides={"seed": 7, "evaluation.every_updates": 20})
     assert run.run_id.endswith("_first-try")
     assert json.loads(run.config.read_text())["seed"] == 7
     assert json.loads(run.spaces.read_text()) == (await fake_probe(runner.settings, print))["spaces"]
@@ -699,7 +699,7 @@ async def test_client_that_is_released_or_resumed_while_it_leaves_plays_again(ru
 
 
 async def test_a_run_ends_at_its_steps_by_telemetrys_verdict_or_as_its_trainer_wishes(runner: Runner) -> None:
-    await begun(runner, overrides={"stop.env_steps": 300, "evaluation.every_updates": 0})
+    await begun(runner, overrides={"stop.env_steps": 300})
     assert "evaluator" not in service_states(runner)
     await asyncio.wait_for(runner.run_manager.over.wait(), LIMIT_S)
     record = runner.run_manager.record

@@ -1,15 +1,14 @@
 """The asynchronous trainer: an ordinary off-policy node whose intervals are counted in updates."""
 
 import math
-import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from gymnasium.spaces import Box
 
@@ -28,19 +27,15 @@ from soulsgui.modes.asynchronous.actors import (
     is_agent_config,
 )
 from soulsgui.modes.asynchronous.config import AsyncTrainerConfig, ReplayBufferConfig
-from soulsgui.modes.asynchronous.own_agent import OwnAlgorithm
 from soulsgui.modes.asynchronous.recorder import OPT_STEPS, RecordWriter
-from soulsgui.modes.asynchronous.sync_model import OwnPolicy, SyncModel
+from soulsgui.modes.asynchronous.sync_model import OwnPolicy
 from soulsgui.modes.evaluate import Asked, Evaluation, evaluate
-from soulsgui.policies.exploration import Moment
 from soulsgui.policies.policy import Policy, make_policy
 from soulsgui.system import explained
-from soulsgui.training.attempt import TrainingRun
-from soulsgui.training.intake.sessions import Exploration
-from soulsgui.training.learners.replay import DeepQ, OffPolicy, ReplayLearner, SoftActorCritic
-from soulsgui.training.trainer import TrainingNode
-from soulsgui.wire.access import Address
 from soulsgui.wire.connection import Stopped
+
+if TYPE_CHECKING:
+    from soulsgui.modes.asynchronous.node import IntervalNode
 
 Guard = Callable[[], AbstractContextManager[None]]
 """The context that environments are made in: an `InitGuard`."""
@@ -227,6 +222,8 @@ class AsyncTrainer:
             EvaluationError: The environment failed in an evaluation.
             CheckpointError: A model could not be saved.
         """
+        from soulsgui.modes.asynchronous.node import IntervalNode  # actors import the program: no torch there
+
         actors, make = self._actors, self._make_own
         if not actors.running:
             raise UsageError(
@@ -237,7 +234,7 @@ class AsyncTrainer:
             run = RunFolder(actors.folder / "run")
             with guard_init_env(actors.stop):
                 own = make() if make is not None else None
-                node = _IntervalNode(
+                node = IntervalNode(
                     self._settings, run, actors.address, actors.stop, own, self._rates, self._n_step
                 )
             to_play = OwnPolicy(make()) if make is not None else make_policy(node.agent.policy_spec())
@@ -284,7 +281,7 @@ class _Training:
     def __init__(
         self,
         config: AsyncTrainerConfig,
-        node: "_IntervalNode",
+        node: "IntervalNode",
         recorder: RecordWriter,
         evaluator: Evaluator,
         guard: Guard,
@@ -374,72 +371,6 @@ class _Training:
         training, updates = self._node.training, self._node.agent.updates - self._first
         rates = training.env_steps / seconds, seconds, updates / seconds
         return AsyncTrainStat(*rates, updates, self._best, self._node.agent.updates < self._config.max_opts)
-
-
-class _IntervalLearner(ReplayLearner):
-    """Stops learning at given numbers of updates, and calls a function there before it goes on."""
-
-    newest_figures: dict[str, float]
-
-    def call_at(self, next_one: Callable[[int], int], call: Callable[[int, float], None]) -> None:
-        """Call at the next number of updates, again and again."""
-        self._next_one, self._call = next_one, call
-        self._next = next_one(self.agent.updates)
-        self.newest_figures = {}
-
-    @property
-    def owed(self) -> bool:
-        """Whether an update is wanted before the next call."""
-        return self.agent.updates < self._next and super().owed
-
-    def tell_when_due(self, now: float) -> None:
-        """Call the function where it is due; weights are published there alone."""
-        if self.agent.updates >= self._next:
-            self._call(self.agent.updates, now)
-            self._next = self._next_one(self.agent.updates)
-
-    def own_figures(self, of_agent: Mapping[str, float]) -> dict[str, float]:
-        """Keep what the agent tells."""
-        self.newest_figures = dict(of_agent)
-        return super().own_figures(of_agent)
-
-
-class _ExploringActors(DeepQ):
-    def __init__(self, run: TrainingRun, rates: Mapping[str, float]) -> None:
-        super().__init__(run)
-        self._rates = rates
-
-    def exploration(self, moment: Moment) -> Exploration:
-        """Return how clients are to explore, those with a rate of their own by it."""
-        return replace(super().exploration(moment), own=self._rates)
-
-
-class _IntervalNode(TrainingNode):
-    learner: _IntervalLearner
-
-    def __init__(
-        self,
-        settings: Settings,
-        run: RunFolder,
-        address: Address,
-        stop: threading.Event,
-        own: SyncModel | None,
-        rates: Mapping[str, float],
-        n_step: int,
-    ) -> None:
-        self._own, self._rates, self._n_step = own, rates, n_step
-        super().__init__(settings, run, address, stop)
-
-    def make_learner(self, run: TrainingRun) -> _IntervalLearner:
-        """Make a learner with the agent."""
-        algorithm: OffPolicy
-        if self._own is not None:
-            algorithm = OwnAlgorithm(run, self._own, self._n_step)
-        elif run.settings.algorithm == "sac":
-            algorithm = SoftActorCritic(run)
-        else:
-            algorithm = _ExploringActors(run, self._rates)
-        return _IntervalLearner(run, algorithm)
 
 
 def _own_rates(configs: Mapping[str, AgentConfig], trainer: Settings) -> dict[str, float]:

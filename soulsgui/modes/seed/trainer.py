@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Annotated, Any, Literal, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, field_validator
 
@@ -21,13 +21,12 @@ from soulsgui.modes.asynchronous.config import YamlConfig
 from soulsgui.modes.local import local_server
 from soulsgui.modes.seed.actor import Actor
 from soulsgui.modes.seed.inference_server import run_inference_server
-from soulsgui.rl.agents.dqn import DQNAgent
-from soulsgui.training.attempt import TrainingRun
-from soulsgui.training.intake.chunks import Accepted
-from soulsgui.training.learners.replay import DeepQ, ReplayLearner
-from soulsgui.training.nodes import DQNTrainingNode
 from soulsgui.wire.access import Address
 from soulsgui.wire.keys import inference_server
+
+if TYPE_CHECKING:
+    from soulsgui.modes.seed.node import TimedLearner
+    from soulsgui.rl.agents.dqn import DQNAgent
 
 _LOOK_EVERY_S = 0.05
 
@@ -157,11 +156,13 @@ class Trainer:
 
     def __init__(
         self,
-        agent: DQNAgent | ConfigLike,
+        agent: "DQNAgent | ConfigLike",
         config: Config,
         environment: Environment,
         run_dir: Path | None = None,
     ) -> None:
+        from soulsgui.rl.agents.dqn import DQNAgent  # actors import the program: no torch there
+
         given = agent if isinstance(agent, DQNAgent) else None
         base = given.settings if given is not None else agent
         if not isinstance(base, Settings | Mapping | SimpleNamespace):
@@ -208,6 +209,8 @@ class Trainer:
             UsageError: The duration is no number of seconds.
             ServiceError: A process failed again and again, or the training diverged.
         """
+        from soulsgui.modes.seed.node import SeedNode
+
         if not isinstance(duration, int | float) or not duration >= 0:  # NaN, too
             raise UsageError(f"The duration is {duration!r}.", "Give a number of seconds; inf: until `stop`.")
         config, servers = self._config, self._config.inference_servers
@@ -218,7 +221,7 @@ class Trainer:
             except SystemExit:  # asked to stop before there was a server: nothing was begun
                 return TrainStats(0, 0, 0, 0.0, {})
             self.address, run = address, RunFolder(self._run_dir or folder / "runs" / "seed")
-            node = _SeedNode(self.agent, self._settings, run, address, self._stop)
+            node = SeedNode(self.agent, self._settings, run, address, self._stop)
             self.agent = node.agent
             before = node.agent.updates
             for name in map(inference_server, range(1, servers + 1)):
@@ -239,7 +242,7 @@ class Trainer:
 class _Clock:
     """Sets `stop` so many seconds after the first samples were taken in."""
 
-    def __init__(self, learner: "_TimedLearner", duration: float, stop: threading.Event) -> None:
+    def __init__(self, learner: "TimedLearner", duration: float, stop: threading.Event) -> None:
         self._learner, self._duration, self._stop = learner, duration, stop
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="training clock", daemon=True)
@@ -264,41 +267,3 @@ class _Clock:
         """End."""
         self._over.set()
         self._thread.join()
-
-
-class _TimedLearner(ReplayLearner):
-    """Notes when the first samples came: `began`, by the monotonic clock."""
-
-    began: float | None = None
-
-    def insert(self, accepted: Accepted) -> None:
-        """Take samples into the replay memory."""
-        self.began = self.began or time.monotonic()
-        super().insert(accepted)
-
-
-class _SeedNode(DQNTrainingNode):
-    def __init__(
-        self,
-        agent: DQNAgent | None,
-        settings: Settings,
-        run: RunFolder,
-        address: Address,
-        stop: threading.Event,
-    ) -> None:
-        self._given = agent
-        super().__init__(settings, run, address, stop)
-
-    @property
-    def agent(self) -> DQNAgent:
-        """What learns."""
-        return cast("DQNAgent", self.learner.agent)
-
-    @property
-    def timed(self) -> _TimedLearner:
-        """What learns, with the time of its first samples."""
-        return cast("_TimedLearner", self.learner)
-
-    def make_learner(self, run: TrainingRun) -> ReplayLearner:
-        """Make a learner of the agent that was given."""
-        return _TimedLearner(run, DeepQ(run, self._given))
