@@ -90,7 +90,20 @@ EVALUATION_METRICS = tuple(evaluation_values((0.0,), (0,), 0.0, cut=1))
 """Names of everything that an evaluation may tell."""
 
 
-class UpdateRow(Message):
+class _Point(Message):
+    """A place on the curves."""
+
+    kind: str
+    run_id: str
+    attempt: int
+    update: int
+    env_steps: int
+    episodes: int
+    model_id: int
+    time: float
+
+
+class UpdateRow(_Point):
     """One update of the agent, or several reported together; or an evaluation of the weights of an update.
 
     (kind, attempt, update) names it.
@@ -104,14 +117,7 @@ class UpdateRow(Message):
     """
 
     kind: Literal["update", "evaluation"] = "update"
-    run_id: str
-    attempt: int
-    update: int
     previous: int
-    env_steps: int
-    episodes: int
-    model_id: int
-    time: float
     values: dict[str, float]
     confirms: int | None = None
 
@@ -136,19 +142,6 @@ def evaluation_row(
     place = {name: getattr(weights, name) for name in names}
     place |= {"previous": last[1] if last[0] == weights.attempt else 0, "time": now}
     return UpdateRow(kind="evaluation", run_id=run_id, **place, values=values, confirms=confirms)
-
-
-class _Point(Message):
-    """A place on the curves."""
-
-    kind: str
-    run_id: str
-    attempt: int
-    update: int
-    env_steps: int
-    episodes: int
-    model_id: int
-    time: float
 
 
 class AttemptRow(_Point):
