@@ -11,7 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from soulsgui.cli.output import agrees, answer, check_target, folders_of, say, show_progress, write_whole
+from soulsgui.cli.output import agrees, answer, check_target, folders_of, say, show_progress
 from soulsgui.cli.parser import Arguments
 from soulsgui.cli.remote import overrides_of, runner_of, typed, wait_for
 from soulsgui.config.layers import combine, layers_of
@@ -27,7 +27,7 @@ from soulsgui.runner.run.library import Library, find_checkpoint
 from soulsgui.runner.run.scores import keep_evaluation
 from soulsgui.runner.run.start import examine
 from soulsgui.runner.status_text import count_words
-from soulsgui.system import kill_descendants
+from soulsgui.system import atomic_write, kill_descendants
 from soulsgui.wire.api_client import CommandFailedError
 from soulsgui.wire.control import Evaluated, Job
 from soulsgui.wire.manifest import CONFIG, Manifest
@@ -78,7 +78,7 @@ def evaluate(arguments: Arguments) -> int:
                 show_progress("")
         if target is not None and made is not None:
             with made.open("rb") as whole:
-                write_whole(target, iter(partial(whole.read, _PART_BYTES), b""))
+                atomic_write(target, iter(partial(whole.read, _PART_BYTES), b""))
     report["checkpoint"] = str(path)
     notes = [found.cut_words]
     if not arguments.assignments:
@@ -156,7 +156,7 @@ def on_server(arguments: Arguments) -> int:
         job = play(digest)
     report, notes = job.result, list(job.result["notes"])
     if target is not None:
-        write_whole(target, runner.fetch(job.files[0].id))
+        atomic_write(target, runner.fetch(job.files[0].id))
         report["video"] = str(target)
         notes.append(f"video: {target}")
     return answer(arguments, report, _words(report, *notes))

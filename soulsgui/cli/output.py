@@ -1,11 +1,10 @@
 """Standard output, and the folders a command line names."""
 
 import json
-import secrets
 import shutil
 import sys
 import time
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -90,17 +89,6 @@ def check_target(path: Path, option: str) -> None:
         raise UsageError(f"{path} is a folder.", f"Give a file in it: {option} {path / 'NAME'}")
     if not path.parent.is_dir():
         raise UsageError(f"There is no folder {path.parent}.", f"Choose another place: {option} FILE")
-
-
-def write_whole(target: Path, parts: Iterable[bytes]) -> None:
-    """Write a large file whole or not at all."""
-    aside = target.with_name(f".{target.name}.{secrets.token_hex(4)}.new")  # where others write, too
-    try:
-        with aside.open("wb") as file:
-            file.writelines(parts)
-        aside.replace(target)
-    finally:
-        aside.unlink(missing_ok=True)
 
 
 def folders_of(arguments: Arguments) -> Folders:

@@ -21,11 +21,11 @@ from soulsgui.cli.output import (
     say_json,
     show_progress,
     warn_without_effect,
-    write_whole,
     yes,
 )
 from soulsgui.cli.parser import GROUPS, Arguments
 from soulsgui.errors import ServerTimeoutError, ServerUnreachableError, SoulsGuiError, UsageError
+from soulsgui.system import atomic_write
 from soulsgui.wire.api_client import COMMAND_TIMEOUT_S, CONTROL_FILE, ApiClient, CommandFailedError
 from soulsgui.wire.control import (
     COMMANDS,
@@ -183,7 +183,7 @@ def plain(arguments: Arguments) -> int:
         result = job.result
         for file in job.files:
             arguments.output = arguments.output or Path(file.name)
-            write_whole(arguments.output, runner.fetch(file.id))
+            atomic_write(arguments.output, runner.fetch(file.id))
     said = _SAID[arguments.command]
     words = said.format(**{**vars(arguments), **result}) if isinstance(said, str) else said(arguments, result)
     if words:

@@ -26,7 +26,10 @@ def start(arguments: Arguments) -> int:
     params = {name: getattr(arguments, name) for name in names}
     params |= {"space": space, "overrides": assigned(arguments.assignments)}
     told = SweepStatus.model_validate(runner_of(arguments).command("sweep.start", params))
-    return answer(arguments, told, f"started sweep {told.id}; see its progress: soulsgui sweep status")
+    crowded = f"{told.crowded}: they slow each other down\n" if told.crowded else ""
+    return answer(
+        arguments, told, f"{crowded}started sweep {told.id}; see its progress: soulsgui sweep status"
+    )
 
 
 def _space_of(path: Path) -> dict[str, Any]:

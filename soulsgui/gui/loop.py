@@ -142,9 +142,7 @@ class Collector(QObject):
         self._timer.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._timer.stop()
         gc.unfreeze()
         gc.enable()

@@ -11,7 +11,7 @@ from soulsgui.errors import CheckpointError, ClientRegistrationError
 from soulsgui.policies.action_heads import ActionHead, HeadSpec
 from soulsgui.policies.numpy_mlp import NumpyMLPPolicy, check_tensors
 from soulsgui.policies.numpy_recurrent import NumpyRecurrentPolicy, Remembered, remembered_by
-from soulsgui.policies.specs import RECURRENT, TORCH, TORCH_RECURRENT, unreadable
+from soulsgui.policies.specs import RECURRENT, TORCH, TORCH_RECURRENT, reading_description
 from soulsgui.policies.value_based import (
     CATEGORICAL,
     IMPLICIT_QUANTILE,
@@ -153,11 +153,9 @@ class EncodedPolicy:
         self.num_actions, self.first_action = inner.num_actions, inner.first_action
         self.load, self.to_environment = inner.load, inner.to_environment
         self.from_environment = inner.from_environment
-        try:
+        with reading_description():
             self._observation = observation_from_json(encoding["observation"])
             self._images = bool(encoding["images"])
-        except (KeyError, TypeError, ValueError) as error:
-            raise unreadable(error) from error
 
     @property
     def remembered(self) -> Remembered:

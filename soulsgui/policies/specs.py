@@ -1,6 +1,7 @@
 """What a client must know to build a policy, as plain data; made without torch."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields, replace
 from itertools import pairwise
 from typing import Any, Literal, TypeVar
@@ -23,12 +24,16 @@ TORCH = "torch"  # all of it needs torch
 MEMORY = "memory"  # the one field of a recurrent state: the hidden state, then for `lstm` the cell state
 
 
-def unreadable(error: Exception) -> CheckpointError:
-    """Return what is to be raised for a description that can't be read."""
-    return CheckpointError(
-        f"The description of the policy can't be read: {error!r}.",
-        "Client and server have different versions: update the older one.",
-    )
+@contextmanager
+def reading_description() -> Iterator[None]:
+    """Raise `CheckpointError` where a description says something else than it should."""
+    try:
+        yield
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise CheckpointError(
+            f"The description of the policy can't be read: {error!r}.",
+            "Client and server have different versions: update the older one.",
+        ) from error
 
 
 def _plain(spec: Any) -> dict[str, Any]:
@@ -87,10 +92,8 @@ class MLPPolicySpec:
         Raises:
             CheckpointError: The data describe no MLP policy.
         """
-        try:
+        with reading_description():
             return _read(cls, data, MLP_KIND)
-        except (KeyError, TypeError, ValueError) as error:
-            raise unreadable(error) from error
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -158,15 +161,13 @@ class RecurrentPolicySpec:
         Raises:
             CheckpointError: The data describe no such policy.
         """
-        try:
+        with reading_description():
             if data["cell"] not in GATES:
                 raise ValueError(f"cell {data['cell']!r}")
             torso = _read(TorsoSpec, data) if data["kind"] == TORCH_RECURRENT else None
             spec = _read(cls, {**data, "head": HeadSpec.from_json(data["head"]), "torso": torso})
             if not (spec.hidden_sizes or torso) or data["state"] != {MEMORY: [spec.state_size]}:
                 raise ValueError(f"hidden_sizes {spec.hidden_sizes}, state {data['state']!r}")
-        except (KeyError, TypeError, ValueError) as error:
-            raise unreadable(error) from error
         return spec
 
     @property
@@ -238,10 +239,8 @@ class TorchPolicySpec:
         Raises:
             CheckpointError: The data describe no such policy.
         """
-        try:
+        with reading_description():
             found = _read(cls, data, TORCH)
-        except (KeyError, TypeError, ValueError) as error:
-            raise unreadable(error) from error
         shape = found.observation_shape
         if found.channels == "auto" and len(shape) == 3 and shape[0] == shape[2]:
             return replace(found, channels="first")  # older servers did not tell what the shape does not say

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from soulsgui.policies.numpy_mlp import NumpyMLPPolicy, check_tensors, unchanged
-from soulsgui.policies.specs import layer_shapes, unreadable
+from soulsgui.policies.specs import layer_shapes, reading_description
 
 Floats = NDArray[np.float32]
 Ints = NDArray[np.int64]
@@ -95,7 +95,7 @@ class CategoricalMLPPolicy(ValueBasedPolicy):
     """Values actions by means over atoms of what they may return (C51, Bellemare et al. 2017)."""
 
     def __init__(self, spec: Mapping[str, Any]) -> None:
-        try:
+        with reading_description():
             lowest, highest, count = spec["support"]
             self._atoms = np.linspace(float(lowest), float(highest), int(count), dtype=np.float32)
             self._network = NumpyMLPPolicy(spec["network"])
@@ -103,8 +103,6 @@ class CategoricalMLPPolicy(ValueBasedPolicy):
             if rest or not actions:
                 raise ValueError(f"{self._network.num_actions} outputs for {len(self._atoms)} atoms")
             super().__init__(actions, int(spec["first_action"]))
-        except (KeyError, TypeError, ValueError) as error:
-            raise unreadable(error) from error
 
     def load(self, tensors: Mapping[str, NDArray[Any]]) -> None:
         """Take weights over, as `Policy.load`."""
@@ -149,14 +147,12 @@ class ImplicitQuantileMLPPolicy(ValueBasedPolicy):
     """
 
     def __init__(self, spec: Mapping[str, Any]) -> None:
-        try:
+        with reading_description():
             self._network = NumpyMLPPolicy(spec["network"])
             self._hidden, cosines, levels = (int(spec[name]) for name in ("hidden", "cosines", "levels"))
             super().__init__(int(spec["num_actions"]), int(spec["first_action"]))
             if min(cosines, levels, self.num_actions) < 1 or self._hidden < 0:
                 raise ValueError("sizes below 1")
-        except (KeyError, TypeError, ValueError) as error:
-            raise unreadable(error) from error
         level = (np.arange(levels, dtype=np.float32) + np.float32(0.5)) / np.float32(levels)
         self._waves = np.cos(level[:, None] * (np.pi * np.arange(cosines)).astype(np.float32))
         self._embedded: Floats = np.zeros((0, 0), np.float32)

@@ -9,6 +9,7 @@ from soulsgui.errors import printable
 from soulsgui.runner.services.outcome import duration_words
 from soulsgui.wire.control.results import KeptEvaluation
 from soulsgui.wire.control.states import GONE, is_paused_there
+from soulsgui.wire.keys import inference_number
 from soulsgui.wire.messages.node import Staleness
 from soulsgui.wire.messages.server_config import algorithm_name
 
@@ -104,9 +105,8 @@ def status_text(status: Mapping[str, Any], width: int | None = None) -> str:
     lines.append("Services")
     services = [_service_row(service) for service in status["services"]]
     lines += [f"  {line}" for line in _table(services, (), inner, _SPARE_OF_SERVICES)]
-    lines.append("Clients" if status["clients"] else "No clients")
-    clients = [_client_row(client) for client in status["clients"]]
-    lines += [f"  {line}" for line in _table(clients, _CLIENT_HEADS, inner, _SPARE_OF_CLIENTS)]
+    clients = _client_rows(status["clients"], inner)
+    lines += ["Clients" if clients else "No clients", *(f"  {line}" for line in clients)]
     state = "" if server["reachable"] else "  does not answer"
     limit = server.get("memory_limit_bytes", 0)
     memory = size_words(server["memory_bytes"]) + (f" of {size_words(limit)}" if limit else "")
@@ -164,8 +164,13 @@ def _service_row(service: Mapping[str, Any]) -> list[str]:
 
 def client_rows(clients: list[dict[str, Any]], width: int | None = None) -> str:
     """Return the clients (`ClientStatus` as plain data) as a table of at most so many characters a line."""
-    rows = [_client_row(client) for client in clients]
-    return "\n".join(_table(rows, _CLIENT_HEADS, width, _SPARE_OF_CLIENTS)) or "No clients yet."
+    return "\n".join(_client_rows(clients, width)) or "No clients yet."
+
+
+def _client_rows(clients: Sequence[Mapping[str, Any]], width: int | None) -> list[str]:
+    # An inference server plays nothing itself: it stands among the services.
+    rows = [_client_row(client) for client in clients if not inference_number(client["id"])]
+    return _table(rows, _CLIENT_HEADS, width, _SPARE_OF_CLIENTS)
 
 
 def _client_row(client: Mapping[str, Any]) -> list[str]:

@@ -16,7 +16,7 @@ from soulsgui.environments.observations import seen_of
 from soulsgui.environments.spaces import SpacesSpec
 from soulsgui.errors import HardwareError
 from soulsgui.policies.numpy_recurrent import NumpyRecurrentPolicy
-from soulsgui.policies.specs import TORCH_RECURRENT, TorchPolicySpec, unreadable
+from soulsgui.policies.specs import TORCH_RECURRENT, TorchPolicySpec, reading_description
 from soulsgui.policies.value_based import Floats, ValueBasedPolicy, fitting
 from soulsgui.rl.agents.dqn_kinds import kind_told
 from soulsgui.rl.inputs import laid_out
@@ -50,11 +50,9 @@ class TorchPolicy(ValueBasedPolicy):
             )
             self._network, self._run = policy, policy
             return
-        try:
+        with reading_description():
             kind = kind_told(SpacesSpec(seen, DiscreteSpec(spec.num_actions)), spec)
             self._network = network = kind.network(generator)
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
-            raise unreadable(error) from error
 
         def run(inputs: Tensor) -> Tensor:
             return kind.values(network, inputs)
@@ -97,11 +95,9 @@ class TorchRecurrentPolicy(NumpyRecurrentPolicy):
         super().__init__(spec)
         read, torso = self.spec, self.spec.torso
         assert torso is not None
-        try:
+        with reading_description():
             shape, dtype = read.observation_shape, torso.observation_dtype
             seen = seen_of(shape, dtype, torso.largest, torso.channels)
-        except (TypeError, ValueError) as error:
-            raise unreadable(error) from error
         # Weights come over the wire: the first ones are never acted with.
         self._torso, features = named_torso(
             torso.network, seen, read.hidden_sizes, read.activation, torch.Generator().manual_seed(0)

@@ -9,6 +9,7 @@ anywhere. Rooms: `processes` (identity, groups, signals, descendants, shares of 
 from soulsgui.system.autostart import can_start_at_login, start_at_login, starts_at_login
 from soulsgui.system.confinement import confine, why_no_commands, why_not_confined
 from soulsgui.system.files import (
+    AtomicFile,
     atomic_write,
     explained,
     find_dir,

@@ -7,8 +7,10 @@ import shutil
 import stat
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Self
 
 from soulsgui.system.machine import free_disk_bytes, no_names_left
 
@@ -64,45 +66,74 @@ def read_small(path: Path, most_bytes: int = _SMALL) -> bytes:
     return data
 
 
-def atomic_write(path: Path, data: bytes, platform: str = sys.platform) -> None:
-    """Replace the contents of a file so that readers and power cuts find the old or the new, never a mixture.
+class AtomicFile:
+    """A file written beside its place, which it takes with `commit`; without one the older file stays.
 
-    An existing file keeps its mode; a symbolic link stays and its target is replaced.
+    Readers and power cuts find the old or the new, never a mixture. An existing file keeps its mode; a
+    symbolic link stays and its target is replaced. A private one is at no moment readable by others, whatever
+    stood there before.
     """
-    target = path.resolve()
-    mode = stat.S_IMODE(target.stat().st_mode) if target.exists() else None
-    _write_aside_and_replace(target, data, 0o666, mode, platform)
+
+    def __init__(self, path: Path, private: bool = False) -> None:
+        self._path = path if private else path.resolve()
+        self._aside = self._path.with_name(f".{self._path.name}.{secrets.token_hex(6)}.tmp")
+        keeps_mode = not private and self._path.exists()
+        self._kept_mode = stat.S_IMODE(self._path.stat().st_mode) if keeps_mode else None
+        self._create_mode = 0o600 if private else 0o666 if self._kept_mode is None else self._kept_mode
+
+    def __enter__(self) -> Self:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+        try:
+            self._file = os.fdopen(os.open(self._aside, flags, self._create_mode), "wb")
+        except OSError as error:
+            error.filename = str(self._path)  # which a user knows
+            raise
+        return self
+
+    def write(self, data: bytes) -> None:
+        """Add to it."""
+        with self._naming_it():
+            self._file.write(data)
+
+    def commit(self) -> None:
+        """Bring what was written to the disk, and to its place."""
+        with self._naming_it():
+            if self._kept_mode is not None:
+                self._aside.chmod(self._kept_mode)  # the umask may have taken some of it
+            self._file.flush()
+            os.fsync(self._file.fileno())
+            self._file.close()  # Windows renames no open file
+            replace(self._aside, self._path)
+        sync_folder(self._path.parent)
+
+    def __exit__(self, *_: object) -> None:
+        with suppress(OSError):  # what could not be written before can't be now
+            self._file.close()
+        self._aside.unlink(missing_ok=True)
+
+    @contextmanager
+    def _naming_it(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            if error.filename is None:
+                error.filename = str(self._path)  # a write knows its descriptor alone
+            raise
 
 
-def write_private(path: Path, data: bytes, platform: str = sys.platform) -> None:
+def atomic_write(path: Path, data: bytes | Iterable[bytes]) -> None:
+    """Replace the contents of a file whole or not at all (see `AtomicFile`); large ones come in parts."""
+    with AtomicFile(path) as file:
+        for part in (data,) if isinstance(data, bytes) else data:
+            file.write(part)
+        file.commit()
+
+
+def write_private(path: Path, data: bytes) -> None:
     """Like `atomic_write`, for secrets: at no moment readable by others, whatever stood there before."""
-    _write_aside_and_replace(path, data, 0o600, None, platform)
-
-
-def _write_aside_and_replace(
-    path: Path, data: bytes, create_mode: int, mode: int | None, platform: str
-) -> None:
-    aside = path.with_name(f".{path.name}.{secrets.token_hex(6)}.tmp")
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
-    try:
-        descriptor = os.open(aside, flags, create_mode)
-    except OSError as error:
-        error.filename = str(path)  # which a user knows
-        raise
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            if mode is not None and platform != "win32":
-                os.fchmod(file.fileno(), mode)
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        replace(aside, path, platform)
-    except BaseException as error:
-        aside.unlink(missing_ok=True)
-        if isinstance(error, OSError) and error.filename is None:
-            error.filename = str(path)  # a write knows its descriptor alone
-        raise
-    sync_folder(path.parent, platform)
+    with AtomicFile(path, private=True) as file:
+        file.write(data)
+        file.commit()
 
 
 def no_room(error: OSError) -> bool:

@@ -8,7 +8,6 @@ import importlib
 import os
 import sys
 from pathlib import Path
-from types import TracebackType
 from typing import IO, Self
 
 # Windows locks bytes against reading too; the holder's pid at the start of the file stays readable.
@@ -65,9 +64,7 @@ class FileLock:
             raise BlockingIOError(f"{self.path} is locked by process {self.holder()}")
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.release()
 
 

@@ -68,7 +68,7 @@ class Address:
 
 _CLIENT = "client."
 _NOTHING = ("resetkeys", "resetchannels", "-@all")
-_CONNECTION = ("+subscribe", "+unsubscribe", "+ping", "+client|setname", "+client|id")
+_CONNECTION = ("+subscribe", "+unsubscribe", "+ping", "+client|setname")
 
 
 def user_of(client: str) -> str:

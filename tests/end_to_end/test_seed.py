@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from soulsgui.training.checkpoint import read_checkpoint
+from soulsgui.wire.control import ServiceStatus
 from tests.end_to_end.server import RunningServer, wait_for
 from tests.faults.report import Report
 
@@ -28,6 +29,10 @@ ENDLESS = {
 def _wait_steps(server: RunningServer, more: int) -> None:
     start = server.status().run.env_steps
     wait_for(lambda: server.status().run.env_steps > start + more, "steps of the next one")
+
+
+def _served(server: RunningServer) -> ServiceStatus:
+    return next(one for one in server.status().services if one.name == "inference-1")
 
 
 def _made(server: RunningServer) -> int:
@@ -68,11 +73,11 @@ def test_an_inference_server_that_hangs_is_waited_for_or_replaced(
     report.injected("SIGSTOP of the inference server for ever")
     stopped = time.monotonic()
     os.kill(hanging, signal.SIGSTOP)
+    wait_for(lambda: _served(server).detail.startswith("no sign of life"), "a service that is told to hang")
     wait_for(lambda: server.pid("inference-1") not in (None, hanging), "another process in its place")
     _wait_steps(server, 500)
     report.recovered(time.monotonic() - stopped)
-    told = next(one for one in server.status().services if one.name == "inference-1")
-    assert "no sign of life" in told.outcome
+    assert "no sign of life" in _served(server).outcome
     assert set(server.status().run.rejected) <= {"late"}
 
 

@@ -131,6 +131,14 @@ def test_a_client_that_was_renamed_shows_its_id_too() -> None:
     assert rows[2].startswith("b  ")
 
 
+def test_an_inference_server_stands_among_services_alone() -> None:
+    served = service("inference-1", kind="inference", pid=7, detail="no sign of life for 12 s")
+    text = status_text(plain(Status(services=[served], clients=[client("inference-1"), client("pc")])))
+    assert "inference-1  running  pid 7  no sign of life for 12 s\nClients\n" in text
+    assert text.count("inference-1") == 1
+    assert "No clients" in status_text(plain(Status(clients=[client("inference-1")])))
+
+
 def test_summary_is_said() -> None:
     summary: dict[str, Any] = {"run_id": "r", "run_dir": "/runs/r", "env_id": "CartPole-v1"}
     summary |= {"algorithm": "dqn", "agent": "qr_dqn", "seconds": 8.0, "reached": "mean_return"}

@@ -3,12 +3,14 @@ import os
 import shutil
 import stat
 import threading
+from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
 from soulsgui.system import (
+    AtomicFile,
     atomic_write,
     files,
     in_words,
@@ -53,7 +55,7 @@ def test_a_small_file_is_read_and_what_is_none_is_refused_at_once(tmp_path: Path
 
 @pytest.mark.parametrize("write", [atomic_write, write_private])
 def test_contents_are_replaced_whole_or_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, write) -> None:
-    def fail(source: Path, target: Path, platform: str) -> None:
+    def fail(source: Path, target: Path) -> None:
         raise OSError(28, "No space left on device")
 
     file = tmp_path / "state.json"
@@ -64,6 +66,22 @@ def test_contents_are_replaced_whole_or_stay(tmp_path: Path, monkeypatch: pytest
         write(file, b"newer")
     assert file.read_bytes() == b"new"
     assert [path.name for path in tmp_path.iterdir()] == ["state.json"]
+
+
+def test_what_ends_in_the_middle_leaves_the_older_file_and_nothing_beside_it(tmp_path: Path) -> None:
+    def broken() -> Iterator[bytes]:
+        yield b"ne"
+        raise ConnectionResetError(104, "Connection reset by peer")
+
+    file = tmp_path / "run.soulsrun"
+    atomic_write(file, iter((b"o", b"ld")))
+    with pytest.raises(ConnectionResetError) as caught:
+        atomic_write(file, broken())
+    assert caught.value.filename is None  # it was not the file that failed
+    with AtomicFile(file) as not_kept:
+        not_kept.write(b"newer")
+    assert file.read_bytes() == b"old"
+    assert list(tmp_path.iterdir()) == [file]
 
 
 def test_readers_never_see_a_mixture(tmp_path: Path) -> None:

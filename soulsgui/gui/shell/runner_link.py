@@ -26,7 +26,7 @@ from soulsgui.errors import (
 )
 from soulsgui.gui.text import first_mistake, size
 from soulsgui.process import own_command, parse_line
-from soulsgui.system import explained, new_session_kwargs, replace
+from soulsgui.system import AtomicFile, explained, new_session_kwargs
 from soulsgui.wire.api_client import COMMAND_TIMEOUT_S, CONTROL_FILE, CommandFailedError
 from soulsgui.wire.control import (
     FEED_MESSAGE,
@@ -200,24 +200,23 @@ class RunnerLink:
         """
         import aiohttp
 
-        aside = path.with_name(f".{path.name}.new")
         url = f"{self.control.url}{PREFIX}/files/{quote(file_id, safe='')}"
         try:
             async with self._opened().get(url, timeout=_transfer_timeout()) as response:
                 if response.status >= 400:
                     await _read(response)
-                with aside.open("wb") as file:
+                with AtomicFile(path) as file:
+                    here = 0
                     async for chunk in response.content.iter_chunked(_CHUNK_BYTES):
                         await asyncio.to_thread(file.write, chunk)
-                        told(f"{size(file.tell())} of {size(response.content_length)} are here")
-            await asyncio.to_thread(replace, aside, path)
+                        here += len(chunk)
+                        told(f"{size(here)} of {size(response.content_length)} are here")
+                    await asyncio.to_thread(file.commit)
         except (aiohttp.ClientError, TimeoutError, *_NO_ANSWER) as error:
             raise _unreachable(self.control, error) from error
         except OSError as error:
             what = f"{path} can't be written: {explained(error)[0]}"
             raise StorageError(what, "Choose another place.") from error
-        finally:
-            aside.unlink(missing_ok=True)
         return {}
 
     async def upload(self, path: Path, told: Callable[[str], object] = lambda words: None) -> dict[str, Any]:

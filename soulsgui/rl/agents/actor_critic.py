@@ -17,6 +17,7 @@ from soulsgui.experience.segments import Segments
 from soulsgui.policies.policy import actor_spec, with_encoding
 from soulsgui.policies.specs import MLPPolicySpec, TorchPolicySpec
 from soulsgui.rl.agents.base import AgentState, Arrays, to_numpy
+from soulsgui.rl.compiled_loss import CompiledLoss
 from soulsgui.rl.distributions import distribution_head
 from soulsgui.rl.gradients.shared import Group, SharedGradient
 from soulsgui.rl.networks.mlp import build_mlp
@@ -59,6 +60,16 @@ class ActorCritic:
         self.rewards = Rewards(settings.normalize)
         saved = self._named_tensors, self._flat, self._optimiser, self.normaliser
         self._saved = AgentState(*saved, self.rewards, self._rng)
+
+    @property
+    def compiled_loss(self) -> CompiledLoss[Any] | None:
+        """What of the update may be compiled; None: nothing that would gain."""
+        found: CompiledLoss[Any] | None = self._gradient.compiled_loss
+        return found
+
+    def learn_mixed(self) -> None:
+        """Let networks compute in bfloat16 in the updates, where that is enough."""
+        self._gradient.mixed = True
 
     def share(self, group: Group) -> SharedGradient:
         """Compute gradients together with the other processes of a group from now on."""

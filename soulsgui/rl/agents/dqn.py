@@ -22,7 +22,6 @@ from soulsgui.rl.agents.dqn_kinds import kind_of
 from soulsgui.rl.agents.replay_agent import ReplayAgent
 from soulsgui.rl.buffers.replay import NStepBatch
 from soulsgui.rl.buffers.sequences import SequenceBatch
-from soulsgui.rl.compiled_loss import CompiledLoss
 from soulsgui.rl.gradients.dqn import DQNParts, DQNRows
 from soulsgui.rl.gradients.r2d2 import SequenceRows
 from soulsgui.rl.networks.mlp import named_layers
@@ -102,17 +101,6 @@ class DQNAgent(ReplayAgent):
         values: NDArray[np.float32] = to_numpy(self._values(obs, self._kind.start_values))
         best: NDArray[np.float32] = (values if mask is None else np.where(mask, values, -np.inf)).max(1)
         return best
-
-    @property
-    def compiled_loss(self) -> CompiledLoss[Any] | None:
-        """What of the update may be compiled; None: the gradient is written out."""
-        found: CompiledLoss[Any] | None = getattr(self._gradient, "compiled_loss", None)
-        return found
-
-    def learn_mixed(self) -> None:
-        """Let networks compute in bfloat16 in the updates, where that is enough."""
-        if self.compiled_loss is not None:
-            self._gradient.mixed = True  # type: ignore[union-attr]
 
     def update(self, batch: NStepBatch, tell: bool = True) -> NDArray[np.float32] | None:
         """Make one gradient step; what it tells is added to `figures`.

@@ -19,7 +19,6 @@ from soulsgui.policies.specs import MEMORY, RecurrentPolicySpec
 from soulsgui.rl.agents.actor_critic import ActorCritic
 from soulsgui.rl.agents.base import to_numpy
 from soulsgui.rl.buffers.rollout import BPTTChunks
-from soulsgui.rl.compiled_loss import CompiledLoss
 from soulsgui.rl.gradients.ppo import (
     AutogradPPOGradient,
     ChunkRows,
@@ -74,17 +73,6 @@ class PPOAgent(ActorCritic):
         ):
             return HandPPOGradient(policy, value)
         return AutogradPPOGradient(policy, value, self._flat, self.head.distribution)
-
-    @property
-    def compiled_loss(self) -> CompiledLoss[Any] | None:
-        """What of the update may be compiled; None: the gradient is written out."""
-        found: CompiledLoss[Any] | None = getattr(self._gradient, "compiled_loss", None)
-        return found
-
-    def learn_mixed(self) -> None:
-        """Let networks compute in bfloat16 in the updates, where that is enough."""
-        if self.compiled_loss is not None:
-            self._gradient.mixed = True
 
     def update(self, batch: Segments, moment: Moment) -> dict[str, float]:
         """Learn from one round, collected with the weights and statistics exported last.
@@ -321,6 +309,9 @@ class RecurrentPPOAgent(PPOAgent):
     @property
     def compiled_loss(self) -> None:
         """Nothing is compiled: each minibatch has another shape."""
+
+    def learn_mixed(self) -> None:
+        """Change nothing: the policy sees no images, but what the memory makes of them."""
 
     def _make_gradient(self) -> PPOGradient:
         # Its observations are what the memory makes of them: the gradient goes on through it.

@@ -15,6 +15,7 @@ from soulsgui.environments.spaces import SpacesSpec
 from soulsgui.experience.frame_stacks import Observations
 from soulsgui.policies.exploration import START, Moment
 from soulsgui.rl.agents.base import AgentState, Arrays, FigureSums
+from soulsgui.rl.compiled_loss import CompiledLoss
 from soulsgui.rl.gradients.base import Gradient
 from soulsgui.rl.gradients.shared import Group, SharedGradient
 from soulsgui.rl.inputs import Inputs
@@ -72,6 +73,16 @@ class ReplayAgent(ABC):
     def _set_rate(self, rate: Scheduled) -> None:
         """Let the next step of the optimiser be as large as a setting says now."""
         self._optimiser.lr = self.moment.value(rate)
+
+    @property
+    def compiled_loss(self) -> CompiledLoss[Any] | None:
+        """What of the update may be compiled; None: nothing that would gain."""
+        return self._gradient.compiled_loss
+
+    def learn_mixed(self) -> None:
+        """Let networks compute in bfloat16 in the updates, where that is enough."""
+        assert isinstance(self._gradient, Gradient)
+        self._gradient.mixed = True
 
     def share(self, group: Group) -> SharedGradient:
         """Compute gradients together with the other processes of a group from now on."""

@@ -99,13 +99,6 @@ class SACAgent(ReplayAgent):
             seen = torch.cat((inputs, action), 1)
             return to_numpy(torch.cat([critic(seen) for critic in self.networks.critics], 1).mean(1))
 
-    @property
-    def compiled_loss(self) -> None:
-        """Nothing is compiled: on the CPU the gradient is written out."""
-
-    def learn_mixed(self) -> None:
-        """Change nothing: its networks see no images."""
-
     def update(self, batch: NStepBatch, tell: bool = True) -> None:
         """Make one gradient step with windows of any length, whose actions are `u`: none has a priority."""
         sac = self.settings.sac

@@ -71,10 +71,6 @@ class VTraceAgent(ActorCritic):
         self._to_see.observe(np.asarray(batch.obs)[batch.step_rows])
         self.updates += 1
 
-    def learn_mixed(self) -> None:
-        """Let networks compute in bfloat16 in the updates, where that is enough."""
-        self._gradient.mixed = True  # type: ignore[attr-defined]
-
     def figures(self) -> dict[str, float]:
         """Return means over the gradient steps since the last call (`FigureSums.means`).
 

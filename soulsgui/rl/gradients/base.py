@@ -7,6 +7,8 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from torch import Tensor
 
+from soulsgui.rl.compiled_loss import CompiledLoss
+
 Rows = TypeVar("Rows", contravariant=True)
 Settings = TypeVar("Settings", contravariant=True)
 
@@ -38,10 +40,14 @@ class Gradient(ABC, Generic[Rows, Settings]):
     add up to that of the whole, and so do the figures.
 
     Attributes:
+        compiled_loss: The loss, where it may be compiled.
+        mixed: Whether networks compute in bfloat16 where that is enough.
         add_up: Adds a tensor up over all who have a part, where what is learned from a sample depends on the
             others; None: nobody else has one.
     """
 
+    compiled_loss: CompiledLoss[Any] | None = None
+    mixed = False
     add_up: Callable[[Tensor], Tensor] | None = None
 
     def __call__(self, rows: Rows, settings: Settings) -> Step:

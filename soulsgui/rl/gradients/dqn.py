@@ -217,10 +217,6 @@ priority. Of `Step.samples` in columns the first is the priority, the last the l
 class AutogradDQNGradient(Gradient[DQNRows, DQNSettings]):
     """Takes the gradient by autograd. Also the yardstick for `dqn_by_hand`.
 
-    Attributes:
-        compiled_loss: The loss, which may be compiled.
-        mixed: Whether networks compute in bfloat16 where that is enough.
-
     Args:
         online: From `[B, size]` to what the rule reads; learns.
         target: Likewise; values the next actions.
@@ -233,7 +229,6 @@ class AutogradDQNGradient(Gradient[DQNRows, DQNSettings]):
     ) -> None:
         self._online, self._target, self._flat = online, target, flat
         self._rule = rule or ValueRule()
-        self.mixed = False
         self.compiled_loss: CompiledLoss[LossResult] = CompiledLoss(_loss, attrgetter("loss"))
 
     def prepare(self, rows: DQNRows, settings: DQNSettings) -> DQNRows:

@@ -87,10 +87,6 @@ class _Weights(NamedTuple):
 class AutogradPPOGradient(PPOGradient):
     """Takes the gradient by autograd. Also the yardstick for `ppo_by_hand`.
 
-    Attributes:
-        compiled_loss: The loss, which may be compiled.
-        mixed: Whether networks compute in bfloat16 where that is enough.
-
     Args:
         flat: Holds the parameters of policy, value and distribution.
         distribution: Makes a distribution over actions of the policy's outputs and a mask; of one choice if
@@ -106,7 +102,6 @@ class AutogradPPOGradient(PPOGradient):
     ) -> None:
         self._policy, self._value, self._flat = policy, value, flat
         self._distribution = distribution or one_choice
-        self.mixed = False
         self._told: PPOWeights | None = None  # what `_weights` was made of
         self.compiled_loss: CompiledLoss[tuple[Tensor, Step]] = CompiledLoss(_loss, itemgetter(0))
 

@@ -128,6 +128,8 @@ class SharedGradient:
         networks: All networks; their buffers (noise, for instance) are the leader's too.
     """
 
+    compiled_loss = None  # parts of a batch are of other shapes
+
     def __init__(
         self,
         inner: Gradient[Any, Any],

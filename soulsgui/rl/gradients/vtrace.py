@@ -72,7 +72,6 @@ class VTraceGradient(Gradient[VTraceRows, VTraceWeights]):
         distribution: Callable[[Tensor, Tensor], Distribution],
     ) -> None:
         self._policy, self._value, self._flat, self._distribution = policy, value, flat, distribution
-        self.mixed = False
 
     def at(self, prepared: VTraceRows, settings: VTraceWeights) -> Step:
         """Write the gradient, with the targets of now."""

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from soulsgui.rl.losses.q_learning import SampleLoss, discounted, midpoints, weighted_mean
+from soulsgui.rl.losses.q_learning import SampleLoss, discounted, midpoints
 
 LARGEST_LOG_RATIO = 20.0
 """A ratio beyond e to this is one that nobody meant; its power would leave the range of float32."""
@@ -177,14 +177,14 @@ def soft_target(
     return reward + discounted(discount, next_q.amin(0) - temperature * next_log_prob)
 
 
-def critic_loss(q: Tensor, target: Tensor, weight: Tensor | None = None) -> SampleLoss:
+def critic_loss(q: Tensor, target: Tensor) -> SampleLoss:
     """Half the squared error of both critics' values `q` `[2, B]` of the action taken, added (eq. 5).
 
-    The error is the mean of both absolute differences; `weight` `[B]` are importance weights.
+    The error is the mean of both absolute differences.
     """
     difference = q - target.detach()
     loss = 0.5 * difference.square().sum(0)
-    return SampleLoss(weighted_mean(loss, weight), difference.abs().mean(0).detach())
+    return SampleLoss(loss.mean(), difference.abs().mean(0).detach())
 
 
 def actor_loss(log_prob: Tensor, q: Tensor, temperature: Tensor) -> Tensor:

@@ -161,7 +161,7 @@ def quantile_huber_loss(
     return SampleLoss(weighted_mean(loss, weight), error)
 
 
-def support(lowest: float, highest: float, atoms: int, device: torch.device | None = None) -> Tensor:
+def support(lowest: float, highest: float, atoms: int) -> Tensor:
     """Place the atoms evenly: `[N]` float32 from `lowest` to `highest`.
 
     Raises:
@@ -169,7 +169,7 @@ def support(lowest: float, highest: float, atoms: int, device: torch.device | No
     """
     if atoms < 2 or not lowest < highest:
         raise ValueError(f"no support: {atoms} atoms from {lowest} to {highest}")
-    return torch.linspace(lowest, highest, atoms, device=device)
+    return torch.linspace(lowest, highest, atoms)
 
 
 def projected(reward: Tensor, discount: Tensor, next_probs: Tensor, atoms: Tensor) -> Tensor:

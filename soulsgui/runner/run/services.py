@@ -130,7 +130,7 @@ def client_health(name: str, roster: ClientRoster, supervisor: Supervisor) -> Ca
         return Health(
             ready=True,
             tick=beat.counter if beat.inference is None else beat.inference.turns,
-            detail=beat.phase if beat.inference is None else beat.inference.words(),
+            detail=beat.phase if beat.inference is None else beat.error or beat.inference.words(),
             error=beat.error,
             farewell="said goodbye" if beat.leaving else "",
         )

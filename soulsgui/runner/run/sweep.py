@@ -32,9 +32,11 @@ from soulsgui.runner.run.search_space import Dimension, search_space
 from soulsgui.runner.run.services import RunContext
 from soulsgui.runner.run.start import beginning, refuse_without_torch
 from soulsgui.runner.run.workers import ACTIVE_FILE, ActiveSweep, Workers
+from soulsgui.runner.status_text import count_words
 from soulsgui.system import atomic_write, no_room, read_small, usable_cores
 from soulsgui.telemetry.store.schema import set_aside
 from soulsgui.wire.control import ErrorCode, RunStartParams, SweepStartParams, SweepState, SweepStatus
+from soulsgui.wire.control.states import CLIENT
 from soulsgui.wire.keys import TRAINER
 
 if TYPE_CHECKING:
@@ -92,8 +94,11 @@ class Sweeps:
             )
             atomic_write(self._active_file, ActiveSweep(sweep=name).to_json().encode())
             self._study = study
-            self._tell("info", f"Sweep {name} was started: {params.trials} trials")
-            return await asyncio.to_thread(study.status)
+            crowded = self._crowded(params.parallel)
+            what = f"Sweep {name} was started: {params.trials} trials"
+            self._tell("warning" if crowded else "info", what, crowded)
+            status: SweepStatus = await asyncio.to_thread(study.status)
+            return status.model_copy(update={"crowded": crowded})
 
     async def status(self, name: str) -> SweepStatus:
         """Return a sweep by its id, how it begins, the name in it, or `latest`."""
@@ -160,6 +165,15 @@ class Sweeps:
                     with suppress(Exception):
                         await asyncio.to_thread(study.end, "failed")
                 await self._abandon(error)
+
+    def _crowded(self, parallel: int) -> str:
+        """Say that more trials are to be trained at a time than clients of this server leave cores free."""
+        cores, statuses = usable_cores(), self._context.supervisor.statuses()
+        playing = sum(one.kind == CLIENT and one.pid is not None for one in statuses)
+        if parallel == 1 or parallel <= cores - playing:
+            return ""
+        play = f"{count_words(playing, 'client')} already {'plays' if playing == 1 else 'play'}"
+        return f"{parallel} trials at a time on {count_words(cores, 'core')}, on which {play}"
 
     async def _draw(self, study: "Study") -> None:
         """Draw a trial for this server and for each worker that has none; end when all are made."""

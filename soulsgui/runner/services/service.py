@@ -104,6 +104,7 @@ class ServiceSpec:
 OnEvent = Callable[[Level, str, str, str, str], None]  # told (level, what, cause, remedy, service)
 
 _LAST_LINES = 20
+_LATE_PART = 1 / 6  # of the time a tick may stand still: 5 of 30 s, as a client is late
 _STAMP = "%Y-%m-%d %H:%M:%S"  # as lines of logs begin
 _JUST_BEFORE_S = 30.0
 _REMARK_LINES = 400
@@ -145,6 +146,7 @@ class Service:
         self._grace_s = spec.grace_s
         self._kill_reason = ""
         self._kill_wished = False
+        self._silence = ""  # That its tick stands still, in words
         self._tick: int | None = None
         self._memory_kills = 0
         # Moments, in the seconds of the monotonic clock that is passed in.
@@ -173,7 +175,8 @@ class Service:
     def look(self) -> tuple[object, ...]:
         """Everything whose change is published."""
         health = self.health
-        return (self.state, self.pid, health.phase, health.detail, health.error, self._restarts, self.outcome)
+        said = health.phase, health.detail, health.error, self._silence
+        return (self.state, self.pid, *said, self._restarts, self.outcome)
 
     def start(self, now: float) -> None:
         """Start its process, or raise `ServiceError`; earlier failures no longer count."""
@@ -248,7 +251,7 @@ class Service:
             state=self.state,
             # What a check says is free text, and not all of it is a phase.
             phase=cast(NodePhase, health.phase) if health.phase in _PHASES else "",
-            detail=health.detail or health.error,
+            detail=self._silence or health.detail or health.error,
             pid=self.pid,
             port=self.spec.port,
             uptime_s=now - self._born if process is not None else None,
@@ -301,7 +304,7 @@ class Service:
         self._born = now - max(0.0, time.time() - process.started)
         self._began = self._moved_at = now
         self._ended_at = self._asked_at = self._killed_at = None
-        self._kill_reason = ""
+        self._kill_reason = self._silence = ""
         # Whatever is known now may still be of the process before: only a newer sign counts.
         self._tick = self._read_health().tick
 
@@ -347,9 +350,10 @@ class Service:
         self._given_up = self._given_up and bool(self._history.failures)
         if self._tick_moved() or self._blind():
             self._moved_at = now
-            return
+        silent_s = now - self._moved_at
         limit_s = max(self.spec.live_limit_s, LONG_PHASES_S.get(self.health.phase, 0.0))
-        if now - self._moved_at > limit_s:
+        self._silence = f"no sign of life for {silent_s:.0f} s" if silent_s > limit_s * _LATE_PART else ""
+        if silent_s > limit_s:
             during = f" while {self.health.phase}" if self.health.phase else ""
             self._kill(now, f"no sign of life for {limit_s:.0f} s{during}")
 

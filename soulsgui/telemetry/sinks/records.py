@@ -113,53 +113,47 @@ def _episodes(db: sqlite3.Connection, after: int) -> Iterator[tuple[int, Record]
 
 
 def _updates(db: sqlite3.Connection, after: int) -> Iterator[tuple[int, Record]]:
-    upto = after + _MOST_UPDATES
-    values = db.execute(
+    values = (
         "SELECT update_row, name, value FROM metrics CROSS JOIN update_values ON metric = metrics.id"
-        " AND update_row > ? AND update_row <= ? WHERE value IS NOT NULL",
-        (after, upto),
+        " AND update_row > ? AND update_row <= ? WHERE value IS NOT NULL"
     )
-    yield from _points(db, "update", "updates", values, after, upto)
+    return _points(db, "update", "updates", values, after)
 
 
 def _evaluations(db: sqlite3.Connection, after: int) -> Iterator[tuple[int, Record]]:
-    upto = after + _MOST_UPDATES
     if not evaluations.has_evaluations(db):
-        return
-    values = db.execute(
+        return iter(())
+    values = (
         "SELECT evaluation_row, metric, value FROM evaluation_values"
-        " WHERE evaluation_row > ? AND evaluation_row <= ? AND value IS NOT NULL",
-        (after, upto),
+        " WHERE evaluation_row > ? AND evaluation_row <= ? AND value IS NOT NULL"
     )
-    yield from _points(db, "evaluation", "evaluations", values, after, upto)
+    return _points(db, "evaluation", "evaluations", values, after)
 
 
 def _resources(db: sqlite3.Connection, after: int) -> Iterator[tuple[int, Record]]:
     last = db.execute("SELECT max(row) FROM resources").fetchone()[0] if resources.has_resources(db) else 0
     if not last or last <= after:  # nothing new: to find that out by their values takes long
-        return
-    upto = after + _MOST_UPDATES
-    values = db.execute(
-        "SELECT resource_row, metric, value FROM resource_values"
-        " WHERE resource_row > ? AND resource_row <= ?",
-        (after, upto),
+        return iter(())
+    values = (
+        "SELECT resource_row, metric, value FROM resource_values WHERE resource_row > ? AND resource_row <= ?"
     )
-    yield from _points(db, "resources", "resources", values, after, upto)
+    return _points(db, "resources", "resources", values, after)
 
 
 def _points(
     db: sqlite3.Connection,
     kind: Literal["update", "evaluation", "resources"],
     table: str,
-    values: Iterable[tuple[int, str, float]],
+    values: str,
     after: int,
-    upto: int,
 ) -> Iterator[tuple[int, Record]]:
+    """Yield rows of a table after one, with their values: by row, name and value, of rows between two."""
+    between = after, after + _MOST_UPDATES
     told: defaultdict[int, dict[str, float]] = defaultdict(dict)
-    for row, name, value in values:
+    for row, name, value in db.execute(values, between):
         told[row][name] = value
     rows = db.execute(
-        f"SELECT row, {PLACE_NAMES} FROM {table} WHERE row > ? AND row <= ? ORDER BY row", (after, upto)
+        f"SELECT row, {PLACE_NAMES} FROM {table} WHERE row > ? AND row <= ? ORDER BY row", between
     )
     for row, attempt, update, env_steps, episodes, model_id, time in rows:
         yield row, Record(kind, time, told[row], attempt, update, env_steps, episodes, model_id)

@@ -350,6 +350,7 @@ class SweepStatus(Message):
         score: Which field of a run is its score.
         wanted: How many trials there are to be.
         parallel: How many of them are trained at the same time.
+        crowded: When it was started just now: that these are more than there are cores left, in words.
         space: What is searched, by dotted key: a list of choices, or `{low, high, log, step}`.
         best: The complete trial with the highest score, None before there is one.
         importance: How much each setting mattered for the score, by PED-ANOVA; their sum is 1. Empty while
@@ -365,6 +366,7 @@ class SweepStatus(Message):
     score: ScoreName = "mean_return"
     wanted: Whole
     parallel: Whole = 1
+    crowded: str = ""
     space: Keyed[Any]
     trials: Listed[SweepTrial]
     best: SweepTrial | None = None

@@ -107,7 +107,20 @@ EVALUATION_METRICS = tuple(evaluation_values((0.0,), (0,), 0.0, cut=1))
 """Names of everything that an evaluation may tell."""
 
 
-class UpdateRow(Message):
+class _Point(Message):
+    """A place on the curves."""
+
+    kind: str
+    run_id: str
+    attempt: Whole
+    update: Whole
+    env_steps: Whole
+    episodes: Whole
+    model_id: Whole
+    time: Moment
+
+
+class UpdateRow(_Point):
     """One update of the agent, or several reported together; or an evaluation of the weights of an update.
 
     (kind, attempt, update) names it.
@@ -121,14 +134,7 @@ class UpdateRow(Message):
     """
 
     kind: Literal["update", "evaluation"] = "update"
-    run_id: str
-    attempt: Whole
-    update: Whole
     previous: Whole
-    env_steps: Whole
-    episodes: Whole
-    model_id: Whole
-    time: Moment
     values: Keyed[float]
     confirms: Whole | None = None
 
@@ -153,19 +159,6 @@ def evaluation_row(
     place = {name: getattr(weights, name) for name in names}
     place |= {"previous": last[1] if last[0] == weights.attempt else 0, "time": now}
     return UpdateRow(kind="evaluation", run_id=run_id, **place, values=values, confirms=confirms)
-
-
-class _Point(Message):
-    """A place on the curves."""
-
-    kind: str
-    run_id: str
-    attempt: Whole
-    update: Whole
-    env_steps: Whole
-    episodes: Whole
-    model_id: Whole
-    time: Moment
 
 
 class AttemptRow(_Point):

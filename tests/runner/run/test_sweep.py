@@ -202,6 +202,27 @@ async def test_a_sweep_is_refused_before_anything_begins(runner: Runner) -> None
         await call(runner, "sweep.status")
 
 
+async def test_more_trials_at_a_time_than_clients_leave_cores_are_warned_of(
+    runner: Runner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def no_worker(*_args: Any) -> None:
+        return
+
+    monkeypatch.setattr(runner.sweeps.workers, "start", no_worker)
+    await call(runner, "run.start")
+    await until(lambda: any(one.kind == "client" and one.pid for one in runner.status().services))
+    for cores, said in (
+        (2, "2 trials at a time on 2 cores, on which 1 client already plays"),
+        (3, ""),
+    ):
+        monkeypatch.setattr(sweep, "usable_cores", lambda cores=cores: cores)
+        told = await call(runner, "sweep.start", space=SPACE, overrides=SHORT, parallel=2)
+        assert told["crowded"] == said
+        *_, started = (one for one in runner.events.since(0) if " was started: " in one.what)
+        assert (started.level, started.cause) == ("warning" if said else "info", said)
+        await call(runner, "sweep.stop")
+
+
 async def test_a_sweep_that_could_not_be_noted_ended_or_read_holds_up_no_other(
     runner: Runner, monkeypatch: pytest.MonkeyPatch
 ) -> None:

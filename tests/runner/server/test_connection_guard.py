@@ -21,7 +21,7 @@ from soulsgui.wire.messages.node import NodeState
 from tests.faults.report import Report
 from tests.faults.waiting import LIMIT_S
 from tests.gateways import knock
-from tests.runner.access.test_access_control import House
+from tests.runner.access.test_access_control import House, connections_of
 from tests.runner.running import address_of, can_ping, connected, until
 
 KEYS = Keys()
@@ -129,7 +129,8 @@ async def test_who_takes_too_much_is_named_and_shut_out_and_nobody_else_notices(
     good, bad = [await guarded.house.invite(name) for name in ("good", "bad")]
     attack = Attack(address_of(bad))
     with connected(address_of(good)) as beside, attack.opened:
-        same = beside.client_id()
+        beside.ping()
+        same = connections_of(guarded.house, "good")
         attacking = asyncio.create_task(asyncio.to_thread(take, attack))
         report.injected(f"{take.__name__} of a client")
         report.recovered(await guarded.until_cut_off())
@@ -150,7 +151,7 @@ async def test_who_takes_too_much_is_named_and_shut_out_and_nobody_else_notices(
         assert "soulsgui revoke bad" in event.remedy
         assert not can_ping(attack.address)
         beside.xadd(KEYS.chunks("good"), {"c": b"x" * 1000})
-        assert beside.client_id() == same
+        assert connections_of(guarded.house, "good") == same
         memory = await guarded.house.bus.call(lambda admin: admin.info("memory"))
         assert memory["used_memory"] < MEMORY / 2
         await guarded.house.invite("another")  # whatever else is changed meanwhile

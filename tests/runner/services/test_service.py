@@ -121,7 +121,11 @@ def test_a_moving_tick_is_a_sign_of_life_and_long_phases_have_limits_of_their_ow
     for tick, (phase, limit_s) in enumerate(limits_s.items(), 2):
         bench.say(tick=tick, phase=phase)
         bench.step()
-        assert bench.after(limit_s - 1) == "running", phase
+        bench.step(limit_s / 6 - 1)
+        assert bench.status.detail == "", phase
+        bench.step(2)
+        assert bench.status.detail == f"no sign of life for {limit_s / 6 + 1:.0f} s", phase
+        assert bench.after(limit_s * 5 / 6 - 2) == "running", phase
     bench.step(2)
     bench.until("backoff")
     assert "no sign of life for 30 s while updating" in bench.status.outcome
