@@ -59,7 +59,10 @@ def _grid(space: Mapping[str, Dimension], most: int) -> list[dict[str, str]]:
     """Return every combination of choices, no more than so many."""
     endless = [key for key, one in space.items() if not one.choices]
     if endless:
-        raise UsageError(f"The sampler `grid` needs choices, not ranges: {', '.join(endless)}.")
+        raise UsageError(
+            f"The sampler `grid` needs choices, not ranges: {', '.join(endless)}.",
+            f"For instance: --space '{endless[0]}=[A, B]'",
+        )
     combined = itertools.product(*(one.choices for one in space.values()))
     return [dict(zip(space, one, strict=True)) for one in itertools.islice(combined, most)]
 

@@ -168,8 +168,9 @@ async def test_a_sweep_is_refused_before_anything_begins(runner: Runner) -> None
             await call(runner, "sweep.start", **params)
     with pytest.raises(Refused, match="No sweep is running"):
         await call(runner, "sweep.stop")
-    with pytest.raises(Refused, match="There is no sweep 'latest'"):
+    with pytest.raises(Refused, match="There is no sweep yet") as none:
         await call(runner, "sweep.status")
+    assert none.value.remedy == "Start one: soulsgui sweep start"
 
 
 async def test_a_sweep_that_could_not_be_noted_ended_or_read_holds_up_no_other(
