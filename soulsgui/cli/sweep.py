@@ -22,6 +22,8 @@ def start(arguments: Arguments) -> int:
         if not there:
             raise UsageError(f"--space {one}: expected a key and its range, such as ppo.clip=0.1..0.3")
         space[key] = asked
+    if not space:
+        raise UsageError("There is nothing to search.", "For instance: --space ppo.clip=0.1..0.3")
     names = ("trials", "parallel", "sampler", "pruner", "score", "name", "preset")
     params = {name: getattr(arguments, name) for name in names}
     params |= {"space": space, "overrides": assigned(arguments.assignments)}

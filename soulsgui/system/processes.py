@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NoReturn, TypedDict
 
@@ -339,7 +340,7 @@ def _hold_back(one: Any, cores: int | None, platform: str, nice: int) -> None:
 
 
 class SpareTime:
-    """Keeps this thread to the time that no other program wants of the cores, where the system can.
+    """Keeps this thread to the time that no other program wants of the cores, where the system lets it.
 
     Of the idle class it keeps no thread waiting that wakes up, as one of the lowest priority does. But
     where others want all the cores it would stand still: it leaves the class as long as it gets too little.
@@ -369,9 +370,20 @@ class SpareTime:
 
 
 def _set_idle(idle: bool, platform: str = sys.platform) -> None:
-    if platform == "linux":
-        with contextlib.suppress(OSError):  # where a container forbids it
-            os.sched_setscheduler(0, os.SCHED_IDLE if idle else os.SCHED_OTHER, os.sched_param(0))
+    if platform != "linux":
+        return
+    with contextlib.suppress(OSError):
+        if idle:
+            # Most users may enter the class, but not leave it again (RLIMIT_NICE), and some containers forbid
+            # even that. A thread that ends right afterwards tries it.
+            with ThreadPoolExecutor(1) as trial:
+                trial.submit(_schedule, os.SCHED_IDLE, os.SCHED_OTHER).result()
+        _schedule(os.SCHED_IDLE if idle else os.SCHED_OTHER)
+
+
+def _schedule(*policies: int) -> None:
+    for policy in policies:
+        os.sched_setscheduler(0, policy, os.sched_param(0))
 
 
 def become(argv: Sequence[str], env: Mapping[str, str], platform: str = sys.platform) -> NoReturn:

@@ -51,7 +51,7 @@ def _scores(runs: Iterable[RunSummary], score: ScoreName) -> NDArray[np.float64]
 
 def find(found: list[Experiment], name: str) -> Experiment:
     """Return an experiment by its id, by how it begins, by the name behind its time, or `latest`."""
-    chosen = named([one.id for one in found], name, "experiment")
+    chosen = named([one.id for one in found], name, "experiment", "run start --seeds 5")
     return next(one for one in found if one.id == chosen)
 
 

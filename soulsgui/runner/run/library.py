@@ -140,9 +140,9 @@ class Library:
             return alike[0]
         several = ", ".join(run.run_id for run in alike[:_NAMED])
         reason = f"{run_id!r} matches several runs: {several}." if alike else f"There is no run {run_id!r}."
-        if run_id == LATEST:
-            reason = "There is no run yet."
         remedy = f"See which there are: {listed}"
+        if run_id == LATEST:
+            reason, remedy = "There is no run yet.", "Start one: soulsgui run start"
         if "/" in run_id:
             remedy += (
                 ". To continue from one of its checkpoints: soulsgui run resume RUN --checkpoint KIND/NAME"
@@ -293,9 +293,14 @@ def refuse_links(run: RunFolder) -> None:
                 )
 
 
-def named(known: Sequence[str], wanted: str, what: str) -> str:
-    """Return which of some ids, the newest first, is meant: by how it begins, its name, or `latest`."""
-    if wanted == LATEST and known:
+def named(known: Sequence[str], wanted: str, what: str, starting: str) -> str:
+    """Return which of some ids, the newest first, is meant: by how it begins, its name, or `latest`.
+
+    `starting` is the command that makes the first one.
+    """
+    if not known:
+        raise Refused(ErrorCode.NOT_FOUND, f"There is no {what} yet.", f"Start one: soulsgui {starting}")
+    if wanted == LATEST:
         return known[0]
     fits: tuple[Callable[[str], bool], ...] = (
         lambda one: one == wanted,
@@ -306,7 +311,7 @@ def named(known: Sequence[str], wanted: str, what: str) -> str:
     if len(alike) == 1:
         return alike[0]
     reason = f"{wanted!r} matches several {what}s." if alike else f"There is no {what} {wanted!r}."
-    raise Refused(ErrorCode.NOT_FOUND, reason, f"There are: {', '.join(known[:_NAMED]) or 'none yet'}")
+    raise Refused(ErrorCode.NOT_FOUND, reason, f"There are: {', '.join(known[:_NAMED])}")
 
 
 def run_stem(name: str, wall_time: float) -> str:

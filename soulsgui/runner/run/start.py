@@ -249,6 +249,11 @@ def live_change(run: RunFolder, values: Mapping[str, Any]) -> tuple[Settings, tu
     after = load_run_settings(run.config, [override_layer(values, "config.apply")])
     changes = changed(before, after)
     fixed = [key for key in values if not all_settings()[key].effect.live]
+    if servers := [key for key in fixed if all_settings()[key].effect.of_server]:
+        raise UsageError(
+            f"{', '.join(servers)}: belongs to the server, not to a run.",
+            f"Save it: soulsgui config set {servers[0]}=VALUE",
+        )
     if fixed:
         raise UsageError(
             f"{', '.join(fixed)}: can't change while a run is active.",

@@ -53,7 +53,10 @@ def _grid(space: Mapping[str, Dimension], most: int) -> list[dict[str, str]]:
     """Return every combination of choices, no more than so many."""
     endless = [key for key, one in space.items() if not one.choices]
     if endless:
-        raise UsageError(f"The sampler `grid` needs choices, not ranges: {', '.join(endless)}.")
+        raise UsageError(
+            f"The sampler `grid` needs choices, not ranges: {', '.join(endless)}.",
+            f"For instance: --space '{endless[0]}=[A, B]'",
+        )
     combined = itertools.product(*(one.choices for one in space.values()))
     return [dict(zip(space, one, strict=True)) for one in itertools.islice(combined, most)]
 
@@ -162,7 +165,7 @@ class Study:
     def trial_of(self, worker: int) -> "Trial | None":
         """Return the trial that a worker makes, counted from 1, None while there is none for it."""
         going = self._going(worker)
-        return going and Trial(self._study, going, self.space)
+        return None if going is None else Trial(self._study, going, self.space)
 
     def next_trial(self, worker: int = 1) -> "Trial | None":
         """Return the trial of a worker, or a new one for it; None when there are as many as were wanted.

@@ -104,7 +104,8 @@ class Sweeps:
         """Return a sweep by its id, how it begins, the name in it, or `latest`."""
         studies = _studies()
         known = await asyncio.to_thread(studies.names, self._path)
-        study = await asyncio.to_thread(studies.Study, self._path, named(known, name, "sweep"))
+        chosen = named(known, name, "sweep", "sweep start")
+        study = await asyncio.to_thread(studies.Study, self._path, chosen)
         status: SweepStatus = await asyncio.to_thread(study.status)
         going = self._study.name if self._study is not None else study.name  # it may be about to go on
         if status.state == "running" and not (self.goes_on and going == study.name):
@@ -411,4 +412,7 @@ def _refuse_endless(settings: Settings, params: SweepStartParams) -> None:
             "For instance: --set stop.env_steps=50000",
         )
     if params.score == "evaluation_return" and not settings.evaluates_every:
-        raise UsageError("Trials have no evaluation_return while evaluation.every_updates is 0.")
+        raise UsageError(
+            "Trials have no evaluation_return while evaluation.every_updates is 0.",
+            "Let them be evaluated: --set evaluation.every_updates=5, or use another --score.",
+        )

@@ -1056,7 +1056,7 @@ COMMANDS: dict[str, Command] = {
         Command(
             "config.undo",
             Empty,
-            "undo the last `config.apply`; repeated, the one before it",
+            "undo the last change of live settings; repeated, the one before it",
             results.Applied,
             typed="hyper undo",
         ),

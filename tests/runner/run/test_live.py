@@ -74,6 +74,7 @@ async def test_what_can_not_change_in_a_run_that_goes_on_is_refused_and_changes_
     before = run.config.read_bytes()
     for keys, said in (
         ({"ppo.gamma": 0.9, RATE: 1e-4}, "ppo.gamma: can't change"),
+        ({"alerts.per_hour": 3}, "Save it: soulsgui config set alerts.per_hour=VALUE"),
         ({"dqn.learning_rate": 1e-4}, "no effect while algorithm is ppo"),
         ({"evaluation.every_updates": 20}, "switched on or off"),
         ({RATE: 1e-3}, "this changes nothing"),

@@ -198,8 +198,9 @@ async def test_a_sweep_is_refused_before_anything_begins(runner: Runner) -> None
             await call(runner, "sweep.start", **params)
     with pytest.raises(Refused, match="No sweep is running"):
         await call(runner, "sweep.stop")
-    with pytest.raises(Refused, match="There is no sweep 'latest'"):
+    with pytest.raises(Refused, match="There is no sweep yet") as none:
         await call(runner, "sweep.status")
+    assert none.value.remedy == "Start one: soulsgui sweep start"
 
 
 async def test_more_trials_at_a_time_than_clients_leave_cores_are_warned_of(
