@@ -54,7 +54,7 @@ def test_it_says_what_it_does_not_know_yet_whom_this_computer_leaves_and_what_el
     assert words(None)["who"].endswith("Asking it …")
     assert words(None, "No runner answers.")["who"].endswith("No runner answers.")
     away = OfferedServer(server=SERVER, known=False, error="No answer from 192.168.1.5:6379.")
-    assert "You can agree all the same" in words(away)["who"]
+    assert "You can agree anyway" in words(away)["who"]
     assert words(away)["what"].startswith("The environment that is trained there")
     assert "plays for cellar at present" in words(None, plays_for="cellar")["instead"]
     more = {"env_kwargs": {"wind": True}, "restart_hook": "toys:start", "network": "nets:Mine"}

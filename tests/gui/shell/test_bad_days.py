@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 import yaml
 from pytestqt.qtbot import QtBot
+from redis import ConnectionError as NoRedisError
 
 from soulsgui.config.paths import Folders
 from soulsgui.gui.clients.page import ClientsPage
@@ -217,8 +218,11 @@ def test_a_click_while_redis_is_killed_is_answered_and_means_what_it_says(
     assert redis is not None
 
     def wished() -> bool:
-        with server.redis() as client:
-            found = client.get("souls:to:gamer-31")
+        try:
+            with server.redis() as client:
+                found = client.get("souls:to:gamer-31")
+        except NoRedisError:  # it does not listen yet
+            return False
         return found is not None and json.loads(found)["state"] == "pause"
 
     os.kill(redis, signal.SIGSTOP)  # so that the click can't be over before

@@ -88,4 +88,4 @@ def test_the_window_opens_at_login_where_that_is_wanted(
     (tmp_path / "desktop" / "autostart").touch()
     dialog.at_login.click()
     assert not dialog.at_login.isChecked()
-    assert "The system does not take it" in dialog.wrong.text()
+    assert "The system refused it" in dialog.wrong.text()

@@ -328,7 +328,8 @@ def test_a_video_that_is_being_filmed_when_the_player_closes_is_saved_and_told_o
         player.close()
     assert [one.params for one in fake.sent_of("job.cancel")] == [{"job": "j1"}]
     assert "/videos/film.gif" in shell.told[-1].detail
-    fake.change_job(job("j2", "done", files=[StoredFile(id="f", name="model-3.gif", size_bytes=9)]))
+    film = StoredFile(id="f", name="model-3.gif", size_bytes=9)
+    fake.change_job(job("j2", "done", files=[film], result=PLAYED))
     fake.sent[-1].call.answer({})
     assert (shell.told[-1].level, shell.told[-1].text) == (
         "success",
