@@ -348,6 +348,7 @@ class SweepStatus(Message):
 
     Attributes:
         score: Which field of a run is its score.
+        preset: What its trials are made over, as it was started with; `overrides` likewise, by dotted key.
         wanted: How many trials there are to be.
         parallel: How many of them are trained at the same time.
         space: What is searched, by dotted key: a list of choices, or `{low, high, log, step}`.
@@ -363,6 +364,8 @@ class SweepStatus(Message):
     sampler: str = ""
     pruner: str = ""
     score: ScoreName = "mean_return"
+    preset: str = ""
+    overrides: dict[str, Any] = Field(default_factory=dict)
     wanted: int
     parallel: int = 1
     space: dict[str, Any]
