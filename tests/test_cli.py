@@ -160,7 +160,8 @@ class FakeRunner:
 def runner(monkeypatch: pytest.MonkeyPatch) -> FakeRunner:
     made = FakeRunner()
     monkeypatch.setattr(remote, "runner_of", lambda _arguments: made)
-    monkeypatch.setattr("soulsgui.cli.inviting.runner_of", lambda _arguments: made)
+    for module in ("inviting", "sweep"):
+        monkeypatch.setattr(f"soulsgui.cli.{module}.runner_of", lambda _arguments: made)
     return made
 
 
@@ -983,3 +984,24 @@ def test_a_configuration_that_is_no_file_is_refused_at_once(terminal: Terminal, 
         said = terminal.err(words)
         assert "config.yaml: " + ("can't be read" if kind == "folder" else "is a pipe or a device in") in said
         assert "--config-dir DIR" in said
+
+
+def test_the_best_trial_is_told_as_the_command_that_makes_it_again(
+    terminal: Terminal, runner: FakeRunner
+) -> None:
+    best = {"number": 1, "state": "complete", "score": 9.0, "values": {"ppo.epochs": 5}, "run_id": "r1"}
+    about: dict[str, Any] = {"preset": "pendulum_ppo", "overrides": {"env.id": "A-v1", "ppo.epochs": 3}}
+    runner.answer = about | {
+        "id": "one",
+        "state": "finished",
+        "wanted": 2,
+        "space": {},
+        "trials": [best],
+        "best": best,
+    }
+    _, out, _ = terminal.type("sweep best")
+    assert out.splitlines()[1] == (
+        "soulsgui run start --preset pendulum_ppo --set 'env.id=\"A-v1\"' --set ppo.epochs=5"
+    )
+    code, _, error = terminal.type("sweep start")
+    assert (code, "There is nothing to search" in error) == (2, True)

@@ -354,7 +354,12 @@ _DECLARED = (
         "show the trials of a sweep, and which settings mattered",
         "sweep --json",
     ),
-    _declare("sweep best", "sweep:best", "show the settings of the best trial", "sweep --json"),
+    _declare(
+        "sweep best",
+        "sweep:best",
+        "show the best trial, and the command that starts a run like it",
+        "sweep --json",
+    ),
     _declare("sweep stop", "sweep:stop", "stop the active sweep, and the runs of its trials", "--json"),
     _declare(
         "config show",

@@ -55,15 +55,15 @@ def stop(arguments: Arguments) -> int:
 
 
 def best(arguments: Arguments) -> int:
-    """`sweep best`: the settings of the best trial, as they are typed."""
+    """`sweep best`: how the best trial is made again, as it is typed."""
     told = _sweep(arguments)
     if told.best is None:
         raise UsageError(f"No trial of {told.id} is complete yet.", "See its progress: soulsgui sweep status")
-    again = " ".join(
-        f"--set {shlex.quote(f'{key}={json.dumps(value)}')}" for key, value in told.best.values.items()
-    )
+    again = ["soulsgui run start", *([f"--preset {shlex.quote(told.preset)}"] if told.preset else [])]
+    for key, value in (told.overrides | told.best.values).items():
+        again.append(f"--set {shlex.quote(f'{key}={json.dumps(value)}')}")
     words = f"trial {told.best.number} ({told.best.run_id}): {_number(told.best.score)}"
-    return answer(arguments, told.best, f"{words}\nsoulsgui run start {again}")
+    return answer(arguments, told.best, f"{words}\n{' '.join(again)}")
 
 
 def _sweep(arguments: Arguments) -> SweepStatus:

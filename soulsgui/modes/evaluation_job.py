@@ -31,7 +31,6 @@ _ASK_EVERY_S = 0.05  # whether it is to go on
 def run_evaluation_job() -> int:
     """Carry out what standard input asks for (`runner.run.evaluations`)."""
     setup_logging()
-    hold_back(os.getpid(), nice=LAST)  # whatever trains goes first
     watched = _Watched()
     with asked(watched.hear) as (request, send):
         try:
@@ -86,11 +85,16 @@ class _Progress:
     def __init__(self, send: Send, episodes: int) -> None:
         self._send, self._episodes = send, episodes
         self._next = 0.0
-        self._spare_time = SpareTime()
+        self._spare_time: SpareTime | None = None
 
     def __call__(self, ended: int, steps: int) -> None:
         if (now := time.monotonic()) >= self._next:
             self._next = now + _TELL_EVERY_S
+            if self._spare_time is None:
+                # It plays: from here on whatever trains goes first. To load what it needs takes seconds, which
+                # would be minutes at this priority.
+                hold_back(os.getpid(), nice=LAST)
+                self._spare_time = SpareTime()
             self._spare_time.look()
             made = f"{steps:,} {'step' if steps == 1 else 'steps'} made"
             doing = f"{ended} of {self._episodes} episodes have ended, {made}"

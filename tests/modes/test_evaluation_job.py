@@ -3,6 +3,7 @@
 import base64
 import errno
 import io
+import os
 from collections.abc import AsyncIterator
 from contextlib import nullcontext
 from pathlib import Path
@@ -18,6 +19,7 @@ from soulsgui.modes.evaluate import Frame
 from soulsgui.modes.evaluation_job import _Viewer, _Watched
 from soulsgui.process import own_command
 from soulsgui.runner.api.jobs import Files, Jobs, RunningJob
+from soulsgui.system import LAST
 from soulsgui.training.checkpoint import write_checkpoint
 from soulsgui.wire.control import Evaluated, Job, Picture
 from tests.modes.test_evaluate_command import balancing
@@ -100,9 +102,16 @@ def test_while_nobody_watches_nothing_is_rendered_and_soon_nobody_is_waited_for(
 
 
 @pytest.mark.parametrize(("steps", "said"), [(1, "1 step made"), (2000, "2,000 steps made")])
-def test_its_progress_is_told_in_words(steps: int, said: str) -> None:
+def test_once_it_plays_its_progress_is_told_in_words_and_others_go_first(
+    monkeypatch: pytest.MonkeyPatch, steps: int, said: str
+) -> None:
     sent: list[Any] = []
-    evaluation_job._Progress(sent.append, 4)(3, steps)
+    held_back: list[Any] = []
+    monkeypatch.setattr(evaluation_job, "hold_back", lambda pid, nice: held_back.append((pid, nice)))
+    progress = evaluation_job._Progress(sent.append, 4)
+    assert held_back == []  # it still loads
+    progress(3, steps)
+    assert held_back == [(os.getpid(), LAST)]
     assert sent == [{"doing": f"3 of 4 episodes have ended, {said}", "part": 0.75}]
 
 
@@ -114,8 +123,7 @@ def test_a_disk_that_is_full_is_told_in_words(monkeypatch: pytest.MonkeyPatch) -
 
     monkeypatch.setattr(evaluation_job, "asked", lambda _: nullcontext(({}, sent.append)))
     monkeypatch.setattr(evaluation_job, "_evaluate", fill)
-    for name in ("setup_logging", "hold_back"):  # this process is another one's
-        monkeypatch.setattr(evaluation_job, name, lambda *_, **__: None)
+    monkeypatch.setattr(evaluation_job, "setup_logging", lambda: None)  # this process is another one's
     assert evaluation_job.run_evaluation_job() == 0
     assert sent[0]["error"]["message"] == "There is no space left on the disk."
 

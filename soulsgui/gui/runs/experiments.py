@@ -310,7 +310,7 @@ class SweepPart(QWidget):
 
     def _use(self) -> None:
         if self.sweep is not None and self.sweep.best is not None:
-            self._shell.open_new_run(dict(self.sweep.best.values))
+            self._shell.open_new_run(self.sweep.overrides | self.sweep.best.values, self.sweep.preset)
 
     def _open(self, *_: object) -> None:
         trial = self.model.at(self.table.currentIndex().row()) if self.model is not None else None

@@ -20,6 +20,7 @@ from optuna.storages import RDBStorage
 from optuna.trial import FrozenTrial, TrialState
 from sqlalchemy import URL
 
+from soulsgui.config.schema import all_settings
 from soulsgui.errors import SoulsGuiError, UsageError
 from soulsgui.runner.run.search_space import Dimension
 from soulsgui.telemetry.store.schema import is_damage, set_aside
@@ -143,7 +144,8 @@ class Study:
         grid = _grid(space, asked.trials) if asked.sampler == "grid" else []
         path.parent.mkdir(parents=True, exist_ok=True)
         study = optuna.create_study(study_name=name, storage=_storage(path), direction="maximize")
-        study.set_user_attr("asked", asked.model_dump(mode="json"))
+        told = {key: value for key, value in asked.overrides.items() if not all_settings()[key].secret}
+        study.set_user_attr("asked", asked.model_copy(update={"overrides": told}).model_dump(mode="json"))
         study.set_user_attr("config", dict(config))
         study.set_user_attr("space", {key: asdict(one) for key, one in space.items()})
         for values in grid:
@@ -214,6 +216,8 @@ class Study:
             sampler=self.asked.sampler,
             pruner=self.asked.pruner,
             score=self.asked.score,
+            preset=self.asked.preset,
+            overrides=self.asked.overrides,
             wanted=len(trials) if self.asked.sampler == "grid" else self.asked.trials,
             parallel=self.asked.parallel,
             space={key: one.told for key, one in self.space.items()},
@@ -252,7 +256,7 @@ class Trial:
         self._study, self._trial = study, trial
         self.values = {key: space[key].value(drawn) for key, drawn in trial.params.items()}
         self._part = max(study.trials[trial.number].intermediate_values, default=0)
-        self._run_id = ""
+        self.run_id = str(trial.user_attrs.get("run_id", ""))
         self.queued = bool(trial.user_attrs.get("queued"))  # Whether its run was put into the queue
 
     def note_queued(self) -> None:
@@ -263,8 +267,8 @@ class Trial:
 
     def note_run(self, run_id: str) -> None:
         """Note which run it has become."""
-        if run_id != self._run_id:
-            self._run_id = run_id
+        if run_id != self.run_id:
+            self.run_id = run_id
             self._trial.set_user_attr("run_id", run_id)
 
     def report(self, part: int, score: float) -> bool:

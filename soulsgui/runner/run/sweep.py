@@ -249,7 +249,7 @@ class Sweeps:
             if entry.run_id and entry.run_id == manager.record.id and manager.session is not None:
                 await self._look_at_run(trial, manager.record)
             return
-        record = await asyncio.to_thread(self._record_of, study.name, trial.name)
+        record = await asyncio.to_thread(self._record_of, study.name, trial)
         if record is not None:
             await self._ended(study, trial, record)
         elif trial.queued:
@@ -317,10 +317,14 @@ class Sweeps:
         remedy = "See why: soulsgui events" if failed else f"The best trial: soulsgui sweep best {study.name}"
         self._tell("error" if failed else "info", f"Sweep {study.name} {_ENDS[state]}", cause, remedy)
 
-    def _record_of(self, sweep: str, name: str) -> RunRecord | None:
+    def _record_of(self, sweep: str, trial: "Trial") -> RunRecord | None:
+        """Return the run of a trial, which may have been renamed since it was noted."""
         library = self._context.library
-        found = (library.record(run) for run in library.folders())
-        return next((one for one in found if one.sweep == sweep and one.name == name), None)
+        runs = (library.record(run) for run in library.folders())
+        of_sweep = (one for one in runs if one.sweep == sweep)
+        if trial.run_id:
+            return next((one for one in of_sweep if one.id == trial.run_id), None)
+        return next((one for one in of_sweep if one.name == trial.name), None)
 
     def _tell(self, level: Level, what: str, cause: str = "", remedy: str = "", run_id: str = "") -> None:
         self._context.events.add(level, what, cause, remedy, run_id=run_id)

@@ -348,6 +348,7 @@ class SweepStatus(Message):
 
     Attributes:
         score: Which field of a run is its score.
+        preset: What its trials are made over, as it was started with; `overrides` likewise, by dotted key.
         wanted: How many trials there are to be.
         parallel: How many of them are trained at the same time.
         crowded: When it was started just now: that these are more than there are cores left, in words.
@@ -364,6 +365,8 @@ class SweepStatus(Message):
     sampler: str = ""
     pruner: str = ""
     score: ScoreName = "mean_return"
+    preset: str = ""
+    overrides: Keyed[Any] = Field(default_factory=dict)
     wanted: Whole
     parallel: Whole = 1
     crowded: str = ""

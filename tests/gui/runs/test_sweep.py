@@ -21,6 +21,7 @@ TRIALS = [
 
 def sweep(**fields: Any) -> SweepStatus:
     told: dict[str, Any] = {"id": "2026_lr", "state": "running", "wanted": 4, "trials": TRIALS}
+    told |= {"preset": "pendulum_sac", "overrides": {"stop.env_steps": 300}}
     told |= {"space": {"ppo.epochs": [5, 10]}, "best": TRIALS[1], "importance": {"ppo.epochs": 1.0}}
     return SweepStatus.model_validate(told | fields)
 
@@ -39,7 +40,8 @@ def test_it_tells_its_best_trial_and_what_mattered(qtbot: QtBot, fake: FakeFeed,
         part.table.row_opened.emit(part.model.index(1, 0))
     assert wanted.args == ["r0"]
     part.use.click()
-    assert shell.opened == [("new_run", {"overrides": {"ppo.epochs": 10}, "preset": ""})]
+    values = {"stop.env_steps": 300, "ppo.epochs": 10}
+    assert shell.opened == [("new_run", {"overrides": values, "preset": "pendulum_sac"})]
     part.stop.click()
     fake.answers["sweep.status"] = sweep(state="stopped")
     answer(part, "Stop")

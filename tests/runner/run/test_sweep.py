@@ -382,6 +382,12 @@ def test_no_score_is_less_than_zero_but_one_below_it(tmp_path: Path) -> None:
     assert best.score == 0.0
 
 
+async def test_what_a_sweep_was_started_with_is_told_without_secrets(runner: Runner) -> None:
+    secret = {"alerts.webhook": "https://127.0.0.1/secret"}
+    begun = await call(runner, "sweep.start", space=SPACE, preset="cartpole_ppo", overrides=SHORT | secret)
+    assert (begun["preset"], begun["overrides"]) == ("cartpole_ppo", SHORT)
+
+
 async def test_a_sweep_makes_its_trials_one_after_another_and_gives_up_what_diverges(runner: Runner) -> None:
     begun = await call(runner, "sweep.start", name="lr", space=SPACE, trials=3, overrides=SHORT)
     assert (begun["state"], begun["trials"]) == ("running", [])
@@ -412,6 +418,19 @@ async def test_a_sweep_makes_its_trials_one_after_another_and_gives_up_what_dive
     pruned = [one.what for one in runner.events.since(0) if "pruned" in one.what]
     assert pruned == ["Run trial 1 was pruned: it diverged"]
     assert (await call(runner, "experiments.list"))["experiments"] == [], "trials do not differ in their seed"
+
+
+async def test_a_run_that_is_renamed_is_still_that_of_its_trial(runner: Runner) -> None:
+    begun = await call(runner, "sweep.start", space=SPACE, trials=1, overrides=SHORT)
+    study = Study(runner.folders.data / "sweeps.sqlite3", begun["id"])
+    await until(lambda: [one.run_id for one in study.status().trials] not in ([], [""]))
+    run = runner.run_manager.run
+    assert run is not None
+    await call(runner, "runs.edit", run=run.run_id, name="a good one")
+    say(run, "verdict", best_score=1.0, mean_return=1.0)
+    await until(lambda: not runner.sweeps.goes_on)
+    (trial,) = (await call(runner, "sweep.status"))["trials"]
+    assert (trial["state"], trial["run_id"]) == ("complete", run.run_id)
 
 
 async def test_a_trial_waits_for_room_in_the_queue(runner: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
