@@ -114,7 +114,10 @@ class Study:
     def __init__(self, path: Path, name: str) -> None:
         self.name = name
         storage = _storage(path)
-        loaded = optuna.load_study(study_name=name, storage=storage)
+        try:
+            loaded = optuna.load_study(study_name=name, storage=storage)
+        except KeyError as error:
+            raise SoulsGuiError(f"{path} does not hold the sweep {name}.", "Start it again.") from error
         self.about: dict[str, Any] = loaded.user_attrs
         self.asked = SweepStartParams.model_validate(self.about["asked"])
         self.config: dict[str, Any] = self.about["config"]
@@ -162,7 +165,7 @@ class Study:
     def trial_of(self, worker: int) -> "Trial | None":
         """Return the trial that a worker makes, counted from 1, None while there is none for it."""
         going = self._going(worker)
-        return going and Trial(self._study, going, self.space)
+        return Trial(self._study, going, self.space) if going is not None else None
 
     def next_trial(self, worker: int = 1) -> "Trial | None":
         """Return the trial of a worker, or a new one for it; None when there are as many as were wanted.

@@ -201,6 +201,8 @@ class Sweeps:
                 if study.state != "running":  # it was ended, and its runner before that was noted here
                     await self._end(study, study.state)
             except (SoulsGuiError, KeyError, ValidationError) as error:
+                if self._worker > 1:
+                    raise  # that is for the server whose sweep it is
                 await self._abandon(error)
         return self._study
 

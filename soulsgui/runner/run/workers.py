@@ -28,7 +28,7 @@ from soulsgui.wire.messages.base import Message
 
 ACTIVE_FILE = "active_sweep.json"
 
-_END_S = 120.0  # a worker saves its run, and ends its own services
+_END_S = 75.0  # a worker saves its run, and ends its own services; a command is answered within 90 s
 _AGAIN_S = 60.0
 
 _NO_WAY_IN = (
@@ -55,9 +55,9 @@ class Workers:
 
     async def start(self, sweep: str, worker: int) -> None:
         """Let a worker make trials of a sweep; one that was started before is left to its supervisor."""
-        if worker in self._ours:
-            return
         path = self._folders(worker).server / ACTIVE_FILE
+        if worker in self._ours and path.exists():  # else somebody has removed its folder
+            return
         path.parent.mkdir(parents=True, exist_ok=True)
         home = str(self._context.folders.data.absolute())
         atomic_write(path, ActiveSweep(sweep=sweep, worker=worker, home=home).to_json().encode())

@@ -11,6 +11,7 @@ import sys
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
+from unittest.mock import AsyncMock
 
 import psutil
 import pytest
@@ -29,6 +30,7 @@ from soulsgui.runner.run.queue import RunQueue
 from soulsgui.runner.run.record import RunRecord
 from soulsgui.runner.run.search_space import Dimension
 from soulsgui.runner.run.study import Study, names
+from soulsgui.runner.run.workers import ActiveSweep
 from soulsgui.system import usable_cores
 from soulsgui.wire.control import SweepStartParams
 from tests.faults.small_disk import fill, small_disk
@@ -301,6 +303,27 @@ async def test_a_sweep_that_no_runner_goes_on_with_is_not_told_to_run(runner: Ru
     assert (await call(runner, "sweep.status"))["state"] == "running"
     assert (await call(runner, "sweep.status", sweep="one"))["state"] == "failed"
     await call(runner, "sweep.stop")
+
+
+@pytest.mark.allow_warnings
+async def test_a_worker_is_told_again_of_a_sweep_and_does_not_give_it_up(
+    runner: Runner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started = AsyncMock()
+    monkeypatch.setattr(runner.supervisor, "start", started)
+    told = runner.folders.workers / "2" / "server" / "active_sweep.json"
+    await runner.sweeps.workers.start("one", 2)
+    told.unlink()
+    await runner.sweeps.workers.start("one", 2)
+    known = ActiveSweep(sweep="one", worker=2, home=str(runner.folders.data))
+    assert ActiveSweep.read(told.read_bytes()) == known
+    shutil.copy(told, runner.folders.server / told.name)  # from here on this is the worker
+    with pytest.raises(SoulsGuiError, match="does not hold the sweep one"):
+        await runner.sweeps.turn()
+    study = study_of(runner.folders.data / "sweeps.sqlite3")
+    study.next_trial(2)
+    await until(lambda: runner.run_manager.record.name == "trial 0")
+    study.end("stopped")
 
 
 async def test_a_sweep_that_finds_no_room_says_so(runner: Runner, tmp_path: Path) -> None:
