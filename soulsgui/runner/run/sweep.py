@@ -58,7 +58,7 @@ class Sweeps:
         self._context, self._manager, self._base = context, manager, base
         self._path = context.folders.data / _FILE
         self._active_file = context.folders.server / ACTIVE_FILE
-        self.workers = Workers(context, manager)
+        self.workers = Workers(context, manager, base)
         self._worker = 1  # Which of them this server is, the first where it has the others
         self._study: Study | None = None  # The sweep that goes on
         self._trial: Trial | None = None  # Its trial that goes on

@@ -6,9 +6,11 @@ that is over is ours.
 
 import asyncio
 import errno
+import json
 import shutil
 from collections.abc import Collection
 
+from soulsgui.config.parsing import Layer
 from soulsgui.config.paths import Folders, RunFolder
 from soulsgui.errors import SoulsGuiError
 from soulsgui.process import child_env, own_command
@@ -37,6 +39,9 @@ _NO_WAY_IN = (
 )  # fmt: skip
 """The settings of a worker where those of the user would let others in, or take what the server has."""
 
+_AS_HERE = ("redis.binary", "redis.max_memory")
+"""Settings of our server that those of workers have, too, where they do not stand in the user's file."""
+
 
 class ActiveSweep(Message):
     """`active_sweep.json`: the sweep that goes on, for the next runner and for workers."""
@@ -49,8 +54,9 @@ class ActiveSweep(Message):
 class Workers:
     """Starts the workers of this server, takes over their runs, and ends them."""
 
-    def __init__(self, context: RunContext, manager: RunManager) -> None:
+    def __init__(self, context: RunContext, manager: RunManager, base: Layer) -> None:
         self._context, self._manager = context, manager
+        self._settings = [f"{key}={json.dumps(base.values[key])}" for key in _AS_HERE if key in base.values]
         self._ours: set[int] = set()  # those that were started or adopted here
 
     async def start(self, sweep: str, worker: int) -> None:
@@ -144,7 +150,7 @@ class Workers:
                 *own_command("serve"),
                 "--idle",
                 *places,
-                *(w for one in _NO_WAY_IN for w in ("--set", one)),
+                *(w for one in (*self._settings, *_NO_WAY_IN) for w in ("--set", one)),
             ),
             tier=2,
             log_path=server_logs(self._context.folders) / f"{name}.log",

@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+import itertools
 import json
 import re
 import shutil
@@ -19,6 +20,7 @@ import pytest
 pytest.importorskip("optuna")
 
 from soulsgui.config.errors import ConfigError
+from soulsgui.config.parsing import Layer, parse_assignments
 from soulsgui.config.paths import RunFolder
 from soulsgui.errors import SoulsGuiError, UsageError
 from soulsgui.runner.app import Runner
@@ -30,7 +32,7 @@ from soulsgui.runner.run.queue import RunQueue
 from soulsgui.runner.run.record import RunRecord
 from soulsgui.runner.run.search_space import Dimension
 from soulsgui.runner.run.study import Study, names
-from soulsgui.runner.run.workers import ActiveSweep
+from soulsgui.runner.run.workers import ActiveSweep, Workers
 from soulsgui.system import usable_cores
 from soulsgui.wire.control import SweepStartParams
 from tests.faults.small_disk import fill, small_disk
@@ -303,6 +305,20 @@ async def test_a_sweep_that_no_runner_goes_on_with_is_not_told_to_run(runner: Ru
     assert (await call(runner, "sweep.status"))["state"] == "running"
     assert (await call(runner, "sweep.status", sweep="one"))["state"] == "failed"
     await call(runner, "sweep.stop")
+
+
+async def test_workers_have_the_server_program_of_ours(
+    runner: Runner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started = AsyncMock()
+    monkeypatch.setattr(runner.supervisor, "start", started)
+    ours = Layer("--set", {"redis.binary": "/opt/a b/server", "redis.port": 7000})
+    await Workers(runner.sweeps._context, runner.run_manager, ours).start("one", 2)
+    words = started.await_args.args[0].argv
+    told = [word for before, word in itertools.pairwise(words) if before == "--set"]
+    values = parse_assignments(told).values
+    assert values["redis.binary"] == "/opt/a b/server"
+    assert values["redis.port"] == 0
 
 
 @pytest.mark.allow_warnings
