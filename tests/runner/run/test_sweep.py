@@ -21,7 +21,7 @@ pytest.importorskip("optuna")
 
 from soulsgui.config.errors import ConfigError
 from soulsgui.config.parsing import Layer, parse_assignments
-from soulsgui.config.paths import RunFolder
+from soulsgui.config.paths import Folders, RunFolder
 from soulsgui.errors import SoulsGuiError, UsageError
 from soulsgui.runner.app import Runner
 from soulsgui.runner.refusal import Refused
@@ -38,7 +38,7 @@ from soulsgui.wire.control import SweepStartParams
 from tests.faults.small_disk import fill, small_disk
 from tests.faults.waiting import LIMIT_S
 from tests.runner.children import until_now
-from tests.runner.running import call, until
+from tests.runner.running import call, new_runner, opened, until
 from tests.runner.test_app import say
 from tests.runner.test_headless import Serving, crash, ended
 from tests.runner.test_headless import serving as serving
@@ -455,6 +455,35 @@ async def test_a_sweep_is_stopped_with_its_run(runner: Runner) -> None:
     assert runner.status().queue == []
     assert runner.status().run.name == "before"
     assert not runner.sweeps.goes_on
+
+
+async def test_the_run_of_a_sweep_that_an_earlier_runner_has_ended_is_stopped(runner: Runner) -> None:
+    await call(runner, "sweep.start", space=SPACE, overrides={"stop.env_steps": 10**9})
+    await until(lambda: runner.status().run.state == "running")
+    Study(runner.folders.data / "sweeps.sqlite3", runner.run_manager.record.sweep).end("stopped")
+    runner.sweeps._study = runner.sweeps._trial = None  # as in the next runner, which has taken over the run
+    await until(lambda: not runner.sweeps.goes_on)
+    assert runner.run_manager.session is None
+    assert runner.run_manager.record.state == "stopped"
+
+
+async def test_no_sweep_is_gone_on_with_before_its_workers_are_taken_over(
+    folders: Folders, fake_services: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    study_of(folders.data / "sweeps.sqlite3").end("stopped")
+    folders.server.mkdir(parents=True, exist_ok=True)
+    active = folders.server / "active_sweep.json"
+    active.write_text('{"sweep": "one"}')
+    there = []
+
+    async def adopt(_workers: Workers) -> None:
+        await asyncio.sleep(1.0)
+        there.append(active.exists())
+
+    monkeypatch.setattr(Workers, "adopt", adopt)
+    async with opened(new_runner(folders)) as runner:
+        await until(lambda: not runner.sweeps.goes_on)
+    assert there == [True]
 
 
 @pytest.mark.parametrize(
