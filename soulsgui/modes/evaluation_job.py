@@ -91,7 +91,7 @@ class _Progress:
         if (now := time.monotonic()) >= self._next:
             self._next = now + _TELL_EVERY_S
             if self._spare_time is None:
-                # It plays: from here on whatever trains goes first. To load what it needs takes seconds, which
+                # It plays: from here on whatever trains goes first. To load takes seconds, which
                 # would be minutes at this priority.
                 hold_back(os.getpid(), nice=LAST)
                 self._spare_time = SpareTime()

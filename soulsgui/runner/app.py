@@ -125,11 +125,11 @@ class Runner(BaseRunner):
             await self._start_exporter()
             adopted = await self.run_manager.adopt()
             await asyncio.to_thread(self.library.clear, self.run_manager.run)
-            self.run_manager.holds_queue = holds_queue
             await self.sweeps.workers.adopt()
             await self.supervisor.stop_orphans()
             if not self.sweeps.goes_on:
                 await self.sweeps.workers.clear()
+            self.run_manager.holds_queue = holds_queue
             self._announce()
         except BaseException:
             await self._cleanup.aclose()

@@ -118,7 +118,10 @@ class Study:
     def __init__(self, path: Path, name: str) -> None:
         self.name = name
         storage = _storage(path)
-        loaded = optuna.load_study(study_name=name, storage=storage)
+        try:
+            loaded = optuna.load_study(study_name=name, storage=storage)
+        except KeyError as error:
+            raise SoulsGuiError(f"{path} does not hold the sweep {name}.", "Start it again.") from error
         self.about: dict[str, Any] = loaded.user_attrs
         self.asked = SweepStartParams.model_validate(self.about["asked"])
         self.config: dict[str, Any] = self.about["config"]

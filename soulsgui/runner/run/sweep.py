@@ -60,7 +60,7 @@ class Sweeps:
         self._context, self._manager, self._base = context, manager, base
         self._path = context.folders.data / _FILE
         self._active_file = context.folders.server / ACTIVE_FILE
-        self.workers = Workers(context, manager)
+        self.workers = Workers(context, manager, base)
         self._worker = 1  # Which of them this server is, the first where it has the others
         self._study: Study | None = None  # The sweep that goes on
         self._trial: Trial | None = None  # Its trial that goes on
@@ -117,11 +117,11 @@ class Sweeps:
         async with self._working, self._disk_told():
             if self._study is None and not self.goes_on:
                 raise Refused(ErrorCode.NOT_NOW, "No sweep is running.", "Start one: soulsgui sweep start")
-            study = None
+            study = not_saved = None
             try:
                 study = await self._loaded()
                 if study is not None:
-                    await self._end(study, "stopped")
+                    not_saved = await self._end(study, "stopped")
             except Exception as error:
                 if _passes(error):
                     raise  # it can be stopped again
@@ -131,23 +131,20 @@ class Sweeps:
                 what = "The sweep was stopped: it could not be continued."
                 remedy = "See why: soulsgui events. To stop the active run of it: soulsgui run stop"
                 raise Refused(ErrorCode.NOT_NOW, what, remedy)
-            manager = self._manager
-            if (entry := manager.queue.of_sweep(study.name)) is not None:
-                if manager.record.id == entry.run_id and manager.session is not None:
-                    await manager.stop(evaluate=False)
-                else:
-                    manager.queue.remove(str(entry.number))
+            if not_saved is not None:
+                raise not_saved
             return await asyncio.to_thread(study.status)
 
     async def turn(self) -> None:
         """Look after the trial that goes on, or begin the next one."""
-        if time.monotonic() < self._room_again_at:
-            return
+        manager = self._manager
+        if manager.holds_queue or time.monotonic() < self._room_again_at:
+            return  # the server begins: its workers are not taken over yet
         async with self._working:
             study = None
             try:
                 study = await self._loaded()
-                if study is None or self._manager.holds_queue or self._manager.closing:
+                if study is None or manager.holds_queue or manager.closing:
                     return
                 if self._worker == 1:
                     await self._draw(study)
@@ -216,6 +213,8 @@ class Sweeps:
                 if study.state != "running":  # it was ended, and its runner before that was noted here
                     await self._end(study, study.state)
             except (SoulsGuiError, KeyError, ValidationError) as error:
+                if self._worker > 1:
+                    raise  # that is for the server whose sweep it is
                 await self._abandon(error)
         return self._study
 
@@ -306,16 +305,31 @@ class Sweeps:
         await asyncio.to_thread(trial.tell, score, pruned)
         self._trial = None
 
-    async def _end(self, study: "Study", state: SweepState) -> None:
+    async def _end(self, study: "Study", state: SweepState) -> Refused | None:
+        """End a sweep with the runs of its trials; return why that of this server was not saved."""
         await asyncio.to_thread(study.end, state)
         self._study = self._trial = None
-        await self.workers.clear()
+        not_saved, _ = await asyncio.gather(self._end_run(study.name), self.workers.clear())
         self._active_file.unlink(missing_ok=True)
         self._room_again_at = 0.0
         failed = state == "failed"
         cause = f"{_GIVEN_UP_AFTER} trials in a row failed." if failed else ""
         remedy = "See why: soulsgui events" if failed else f"The best trial: soulsgui sweep best {study.name}"
         self._tell("error" if failed else "info", f"Sweep {study.name} {_ENDS[state]}", cause, remedy)
+        return not_saved
+
+    async def _end_run(self, sweep: str) -> Refused | None:
+        manager = self._manager
+        if (entry := manager.queue.of_sweep(sweep)) is None:
+            return None
+        try:
+            if manager.record.id == entry.run_id and manager.session is not None:
+                await manager.stop(evaluate=False)
+            else:
+                manager.queue.remove(str(entry.number))
+        except Refused as error:
+            return error
+        return None
 
     def _record_of(self, sweep: str, trial: "Trial") -> RunRecord | None:
         """Return the run of a trial, which may have been renamed since it was noted."""

@@ -6,9 +6,11 @@ that is over is ours.
 
 import asyncio
 import errno
+import json
 import shutil
 from collections.abc import Collection
 
+from soulsgui.config.parsing import Layer
 from soulsgui.config.paths import Folders, RunFolder
 from soulsgui.errors import SoulsGuiError
 from soulsgui.process import child_env, own_command
@@ -28,7 +30,7 @@ from soulsgui.wire.messages.base import Message
 
 ACTIVE_FILE = "active_sweep.json"
 
-_END_S = 120.0  # a worker saves its run, and ends its own services
+_END_S = 75.0  # a worker saves its run, and ends its own services; a command is answered within 90 s
 _AGAIN_S = 60.0
 
 _NO_WAY_IN = (
@@ -36,6 +38,9 @@ _NO_WAY_IN = (
     "exporter.enabled=false", "alerts.on=[]",
 )  # fmt: skip
 """The settings of a worker where those of the user would let others in, or take what the server has."""
+
+_AS_HERE = ("redis.binary", "redis.max_memory")
+"""Settings of our server that those of workers have, too, where they do not stand in the user's file."""
 
 
 class ActiveSweep(Message):
@@ -49,15 +54,16 @@ class ActiveSweep(Message):
 class Workers:
     """Starts the workers of this server, takes over their runs, and ends them."""
 
-    def __init__(self, context: RunContext, manager: RunManager) -> None:
+    def __init__(self, context: RunContext, manager: RunManager, base: Layer) -> None:
         self._context, self._manager = context, manager
+        self._settings = [f"{key}={json.dumps(base.values[key])}" for key in _AS_HERE if key in base.values]
         self._ours: set[int] = set()  # those that were started or adopted here
 
     async def start(self, sweep: str, worker: int) -> None:
         """Let a worker make trials of a sweep; one that was started before is left to its supervisor."""
-        if worker in self._ours:
-            return
         path = self._folders(worker).server / ACTIVE_FILE
+        if worker in self._ours and path.exists():  # else somebody has removed its folder
+            return
         path.parent.mkdir(parents=True, exist_ok=True)
         home = str(self._context.folders.data.absolute())
         atomic_write(path, ActiveSweep(sweep=sweep, worker=worker, home=home).to_json().encode())
@@ -144,7 +150,7 @@ class Workers:
                 *own_command("serve"),
                 "--idle",
                 *places,
-                *(w for one in _NO_WAY_IN for w in ("--set", one)),
+                *(w for one in (*self._settings, *_NO_WAY_IN) for w in ("--set", one)),
             ),
             tier=2,
             log_path=server_logs(self._context.folders) / f"{name}.log",

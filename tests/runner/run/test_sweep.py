@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+import itertools
 import json
 import re
 import shutil
@@ -11,6 +12,7 @@ import sys
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
+from unittest.mock import AsyncMock
 
 import psutil
 import pytest
@@ -18,7 +20,8 @@ import pytest
 pytest.importorskip("optuna")
 
 from soulsgui.config.errors import ConfigError
-from soulsgui.config.paths import RunFolder
+from soulsgui.config.parsing import Layer, parse_assignments
+from soulsgui.config.paths import Folders, RunFolder
 from soulsgui.errors import SoulsGuiError, UsageError
 from soulsgui.runner.app import Runner
 from soulsgui.runner.refusal import Refused
@@ -29,12 +32,13 @@ from soulsgui.runner.run.queue import RunQueue
 from soulsgui.runner.run.record import RunRecord
 from soulsgui.runner.run.search_space import Dimension
 from soulsgui.runner.run.study import Study, names
+from soulsgui.runner.run.workers import ActiveSweep, Workers
 from soulsgui.system import usable_cores
 from soulsgui.wire.control import SweepStartParams
 from tests.faults.small_disk import fill, small_disk
 from tests.faults.waiting import LIMIT_S
 from tests.runner.children import until_now
-from tests.runner.running import SHORT, call, until
+from tests.runner.running import SHORT, call, new_runner, opened, until
 from tests.runner.test_app import say
 from tests.runner.test_headless import Serving, crash, ended
 from tests.runner.test_headless import serving as serving
@@ -324,6 +328,41 @@ async def test_a_sweep_that_no_runner_goes_on_with_is_not_told_to_run(runner: Ru
     await call(runner, "sweep.stop")
 
 
+async def test_workers_have_the_server_program_of_ours(
+    runner: Runner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started = AsyncMock()
+    monkeypatch.setattr(runner.supervisor, "start", started)
+    ours = Layer("--set", {"redis.binary": "/opt/a b/server", "redis.port": 7000})
+    await Workers(runner.sweeps._context, runner.run_manager, ours).start("one", 2)
+    words = started.await_args.args[0].argv
+    told = [word for before, word in itertools.pairwise(words) if before == "--set"]
+    values = parse_assignments(told).values
+    assert values["redis.binary"] == "/opt/a b/server"
+    assert values["redis.port"] == 0
+
+
+@pytest.mark.allow_warnings
+async def test_a_worker_is_told_again_of_a_sweep_and_does_not_give_it_up(
+    runner: Runner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started = AsyncMock()
+    monkeypatch.setattr(runner.supervisor, "start", started)
+    told = runner.folders.workers / "2" / "server" / "active_sweep.json"
+    await runner.sweeps.workers.start("one", 2)
+    told.unlink()
+    await runner.sweeps.workers.start("one", 2)
+    known = ActiveSweep(sweep="one", worker=2, home=str(runner.folders.data))
+    assert ActiveSweep.read(told.read_bytes()) == known
+    shutil.copy(told, runner.folders.server / told.name)  # from here on this is the worker
+    with pytest.raises(SoulsGuiError, match="does not hold the sweep one"):
+        await runner.sweeps.turn()
+    study = study_of(runner.folders.data / "sweeps.sqlite3")
+    study.next_trial(2)
+    await until(lambda: runner.run_manager.record.name == "trial 0")
+    study.end("stopped")
+
+
 async def test_a_sweep_that_finds_no_room_says_so(runner: Runner, tmp_path: Path) -> None:
     with small_disk(tmp_path / "disk", "1m") as disk:
         (runner.folders.data / "sweeps.sqlite3").symlink_to(disk / "sweeps.sqlite3")
@@ -456,6 +495,35 @@ async def test_a_sweep_is_stopped_with_its_run(runner: Runner) -> None:
     assert runner.status().queue == []
     assert runner.status().run.name == "before"
     assert not runner.sweeps.goes_on
+
+
+async def test_the_run_of_a_sweep_that_an_earlier_runner_has_ended_is_stopped(runner: Runner) -> None:
+    await call(runner, "sweep.start", space=SPACE, overrides={"stop.env_steps": 10**9})
+    await until(lambda: runner.status().run.state == "running")
+    Study(runner.folders.data / "sweeps.sqlite3", runner.run_manager.record.sweep).end("stopped")
+    runner.sweeps._study = runner.sweeps._trial = None  # as in the next runner, which has taken over the run
+    await until(lambda: not runner.sweeps.goes_on)
+    assert runner.run_manager.session is None
+    assert runner.run_manager.record.state == "stopped"
+
+
+async def test_no_sweep_is_gone_on_with_before_its_workers_are_taken_over(
+    folders: Folders, fake_services: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    study_of(folders.data / "sweeps.sqlite3").end("stopped")
+    folders.server.mkdir(parents=True, exist_ok=True)
+    active = folders.server / "active_sweep.json"
+    active.write_text('{"sweep": "one"}')
+    there = []
+
+    async def adopt(_workers: Workers) -> None:
+        await asyncio.sleep(1.0)
+        there.append(active.exists())
+
+    monkeypatch.setattr(Workers, "adopt", adopt)
+    async with opened(new_runner(folders)) as runner:
+        await until(lambda: not runner.sweeps.goes_on)
+    assert there == [True]
 
 
 @pytest.mark.parametrize(
