@@ -25,7 +25,6 @@ from soulsgui.cli.output import (
 )
 from soulsgui.cli.parser import GROUPS, Arguments
 from soulsgui.errors import ServerTimeoutError, ServerUnreachableError, SoulsGuiError, UsageError
-from soulsgui.system import atomic_write
 from soulsgui.wire.api_client import COMMAND_TIMEOUT_S, CONTROL_FILE, ApiClient, CommandFailedError
 from soulsgui.wire.control import (
     COMMANDS,
@@ -182,6 +181,8 @@ def plain(arguments: Arguments) -> int:
         job = wait_for(runner, Job.model_validate(result))
         result = job.result
         for file in job.files:
+            from soulsgui.system import atomic_write  # late: what asks a runner needs nothing of the system
+
             arguments.output = arguments.output or Path(file.name)
             atomic_write(arguments.output, runner.fetch(file.id))
     said = _SAID[arguments.command]

@@ -160,11 +160,11 @@ class KeptEvaluation(Message):
     model_config = ConfigDict(allow_inf_nan=False)
 
     checkpoint: Words = ""
-    model_id: Whole = Field(ge=0)
-    env_steps: Whole = Field(ge=0)
+    model_id: int = Field(ge=0, lt=2**63)
+    env_steps: int = Field(ge=0, lt=2**63)
     time: Moment
-    episodes: Whole = Field(ge=1)
-    seed: Whole = Field(ge=0)
+    episodes: int = Field(ge=1, lt=2**63)
+    seed: int = Field(ge=0, lt=2**63)
     greedy: bool
     mean_return: float
     std_return: float

@@ -493,8 +493,8 @@ class Picture(Message):
     """
 
     rate: float = Field(30.0, ge=1.0, le=60.0)
-    episode: Whole = Field(ge=0)
-    step: Whole = Field(ge=0)
+    episode: int = Field(ge=0, lt=2**63)
+    step: int = Field(ge=0, lt=2**63)
     return_so_far: float
     action: list[float] = Field(default_factory=list, max_length=_MOST_NUMBERS)
     says: Literal["", "values", "probabilities"] = ""

@@ -33,7 +33,7 @@ CurveColumn = Annotated[list[T], Field(max_length=2**18, fail_fast=True)]
 """A number for each of many rows: no more of them than a curve is drawn from."""
 
 Whole = Annotated[int, Field(ge=-(2**63), le=2**63 - 1)]
-"""A whole number as arrays and databases hold it, in 64 bits."""
+"""A whole number as arrays and databases hold it, in 64 bits; it would replace bounds of a field's own."""
 
 
 class Message(BaseModel):

@@ -221,7 +221,8 @@ async def test_more_trials_at_a_time_than_clients_leave_cores_are_warned_of(
         (3, ""),
     ):
         monkeypatch.setattr(sweep, "usable_cores", lambda cores=cores: cores)
-        told = await call(runner, "sweep.start", space=SPACE, overrides=SHORT, parallel=2)
+        overrides = SHORT | {"clients.local": 1}
+        told = await call(runner, "sweep.start", space=SPACE, overrides=overrides, parallel=2)
         assert told["crowded"] == said
         *_, started = (one for one in runner.events.since(0) if " was started: " in one.what)
         assert (started.level, started.cause) == ("warning" if said else "info", said)
