@@ -438,11 +438,8 @@ class Series:
                 kept = kept[rows.env_steps[kept] <= starts.pop().env_steps]
             places = np.flatnonzero(rows.attempt == number)
             joined = np.concatenate((kept[-wanted:], places))
-            yield (
-                number,
-                places,
-                exponential_mean(rows.value[joined], rows.count[joined], weight)[-places.size :],
-            )
+            smooth = exponential_mean(rows.value[joined], rows.count[joined], weight)
+            yield number, places, smooth[-places.size :]
             kept = np.concatenate((kept, places))
 
     def _find_end(self, attempt: int) -> float:
