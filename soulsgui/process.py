@@ -28,6 +28,7 @@ SUPERVISED_ENV = {"SOULSGUI_SUPERVISED": "1"}
 """What tells a child that a runner starts it again after an error, and keeps the list of clients."""
 
 _FORGED = re.compile(r"\n(?=\d{4}-\d\d-\d\d )")
+# In a year that a `Moment` can hold: anything else is a line of others.
 _LINE = re.compile(r"^(2[0-8]\d\d-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3}) ([A-Z]+) (.*)$", re.DOTALL)
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 """What has libraries of arrays work with one thread: more cost more than they bring to small arrays."""

@@ -7,7 +7,7 @@ arrives and carries its calls away.
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import ValidationError
 from PySide6.QtCore import QObject, QTimer, Signal, SignalInstance
@@ -29,6 +29,7 @@ from soulsgui.wire.control import (
     Hello,
     Job,
     JobChange,
+    JobList,
     LogChange,
     PictureShown,
     RowsChange,
@@ -45,7 +46,10 @@ DOWNLOAD, UPLOAD = "a download", "an upload"
 TIMEOUT_S = 10.0
 SAVING_TIMEOUT_S = 60.0
 _TOGETHER_S = 60.0
-_ANSWERS = {name: command.result for name, command in COMMANDS.items()} | {UPLOAD: StoredFile}
+_ANSWERS = {name: command.result or Message for name, command in COMMANDS.items()}
+_ANSWERS |= {DOWNLOAD: Message, UPLOAD: StoredFile}
+
+Answer = TypeVar("Answer", bound=Message)
 
 
 class Call(QObject):
@@ -53,7 +57,7 @@ class Call(QObject):
 
     Signals:
         progressed: The server tells how far it is, in words.
-        done: It was carried out; with the result.
+        done: It was carried out; with its result, an empty `Message` where it has none.
         failed: It was refused or went wrong, or what came is no answer to it; with an `ApiError`.
         dropped: It was cancelled.
         silent: No answer came in time; one may still come.
@@ -61,7 +65,7 @@ class Call(QObject):
     """
 
     progressed = Signal(str)
-    done = Signal(object)  # a dict; as such Qt would convert it, and fail at what it has no type for
+    done = Signal(object)
     failed = Signal(object)
     dropped = Signal()
     silent = Signal(object)
@@ -86,21 +90,24 @@ class Call(QObject):
 
     def answer(self, result: dict[str, Any]) -> None:
         """It was carried out."""
-        if not self.over and self._is(result, _ANSWERS.get(self.command)):
-            self._end()
-            self.done.emit(result)
+        if (read := self._read(result, _ANSWERS[self.command])) is not None:
+            self._finish(read)
 
-    def _is(self, result: dict[str, Any], kind: type[Message] | None) -> bool:
-        """Whether this is what is answered; otherwise it has failed: no page is given anything else."""
+    def _read(self, result: dict[str, Any], kind: type[Answer]) -> Answer | None:
+        """Return what was answered; None when it is over, or was no answer: then the call has failed."""
+        if self.over:
+            return None
         try:
-            if kind is not None:
-                kind.model_validate(result)
+            return kind.model_validate(result)
         except ValidationError as error:
             what = f"The answer of {self.server} was not understood ({self.command}: {first_mistake(error)})."
             remedy = "If server and window are of different versions, update the older one."
             self.refuse(ApiError(code=ErrorCode.FAILED, message=what, remedy=remedy))
-            return False
-        return True
+            return None
+
+    def _finish(self, result: Message) -> None:
+        self._end()
+        self.done.emit(result)
 
     def refuse(self, error: ApiError) -> None:
         """It was refused or went wrong."""
@@ -151,18 +158,18 @@ class _Together(Call):
             call.failed.connect(self._one_failed)
             call.silent.connect(self.silent)
 
-    def _one_done(self, _: dict[str, Any]) -> None:
+    def _one_done(self) -> None:
         self._left -= 1
         if self._left:
             return
         if self._wrong is not None:
             self.refuse(self._wrong)
         else:
-            self.answer({})
+            self._finish(Message())
 
     def _one_failed(self, error: ApiError) -> None:
         self._wrong = self._wrong or error
-        self._one_done({})
+        self._one_done()
 
 
 def together(calls: Sequence[Call]) -> Call:
@@ -190,16 +197,16 @@ class JobCall(Call):
         upload.failed.connect(self.refuse)
         upload.dropped.connect(self.drop)
 
-    def _brought(self, result: dict[str, Any]) -> None:
+    def _brought(self, file: StoredFile) -> None:
         self._timer.start()
-        self._feed.send(self, {"file": result["id"]})
+        self._feed.send(self, {"file": file.id})
 
     def answer(self, result: dict[str, Any]) -> None:
         """It goes on as a job."""
-        if self.over or self.job is not None or not self._is(result, Job):
+        if self.job is not None or (job := self._read(result, Job)) is None:
             return
         self._timer.stop()
-        self.job = job = Job.model_validate(result)
+        self.job = job
         if self._unwanted:
             self.cancel()
         self._feed.job_changed.connect(self._follow)
@@ -495,9 +502,8 @@ class Feed(QObject):
         if self.hello is not None and self.hello.role == "server":
             self._list_jobs.request()
 
-    def _take_jobs(self, result: dict[str, Any]) -> None:
-        listed = [Job.model_validate(job) for job in reversed(result["jobs"][:_MOST_JOBS])]
-        self.jobs = {job.id: self._newer(job) for job in listed}
+    def _take_jobs(self, listed: JobList) -> None:
+        self.jobs = {job.id: self._newer(job) for job in reversed(listed.jobs[:_MOST_JOBS])}
         self.jobs_listed.emit()
 
     def _newer(self, job: Job) -> Job:

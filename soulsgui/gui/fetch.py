@@ -7,6 +7,7 @@ from PySide6.QtCore import QObject, Signal, SignalInstance
 
 from soulsgui.gui.throttle import Throttle
 from soulsgui.wire.control import ApiError, ErrorCode
+from soulsgui.wire.messages.base import Message
 
 if TYPE_CHECKING:
     from soulsgui.gui.feed import Call, MakeCall
@@ -34,7 +35,7 @@ class Fetch(QObject):
         owner: QObject,
         ask: "MakeCall",
         interval_ms: int = _FETCH_MS,
-        came: Callable[[dict[str, Any]], None] | None = None,
+        came: Callable[[Any], object] | None = None,
         failed: Callable[[ApiError], None] | SignalInstance | None = None,
         late: bool = False,
     ) -> None:
@@ -76,7 +77,7 @@ class Fetch(QObject):
             self._call.failed.connect(self._failed)
             self._call.silent.connect(self._got_no_answer)
 
-    def _done(self, result: dict[str, Any]) -> None:
+    def _done(self, result: Message) -> None:
         self._end()
         self.came.emit(result)
 

@@ -30,7 +30,7 @@ class ServerList(QObject, Generic[Entry]):
     changed = Signal()
     failed = Signal(object)
 
-    def __init__(self, feed: "Feed", command: str, read: Callable[[dict[str, Any]], list[Entry]]) -> None:
+    def __init__(self, feed: "Feed", command: str, read: Callable[[Any], list[Entry]]) -> None:
         super().__init__(feed)
         self._read = read
         self.known = False  # whether it has come
@@ -54,7 +54,7 @@ class ServerList(QObject, Generic[Entry]):
         if self._wanted:
             self._fetch.request()
 
-    def _take(self, result: dict[str, Any]) -> None:
+    def _take(self, result: Message) -> None:
         entries = self._read(result)
         if entries != self.entries or not self.known:
             self.entries, self.known = entries, True
@@ -72,12 +72,8 @@ class ServerLists(QObject):
 
     def __init__(self, feed: "Feed") -> None:
         super().__init__(feed)
-        self.runs: ServerList[RunSummary] = ServerList(
-            feed, "runs.list", lambda told: [RunSummary.model_validate(run) for run in told["runs"]]
-        )
-        self.presets: ServerList[Preset] = ServerList(
-            feed, "config.presets", lambda told: [Preset.model_validate(one) for one in told["presets"]]
-        )
+        self.runs: ServerList[RunSummary] = ServerList(feed, "runs.list", lambda told: told.runs)
+        self.presets: ServerList[Preset] = ServerList(feed, "config.presets", lambda told: told.presets)
         self._run = ("", "")
         feed.run_changed.connect(self._run_changed)
         feed.allowed_changed.connect(self.runs.renew)

@@ -121,9 +121,9 @@ class AtomicFile:
             raise
 
 
-def atomic_write(path: Path, data: bytes | Iterable[bytes]) -> None:
+def atomic_write(path: Path, data: bytes | Iterable[bytes], private: bool = False) -> None:
     """Replace the contents of a file whole or not at all (see `AtomicFile`); large ones come in parts."""
-    with AtomicFile(path) as file:
+    with AtomicFile(path, private) as file:
         for part in (data,) if isinstance(data, bytes) else data:
             file.write(part)
         file.commit()
@@ -131,9 +131,7 @@ def atomic_write(path: Path, data: bytes | Iterable[bytes]) -> None:
 
 def write_private(path: Path, data: bytes) -> None:
     """Like `atomic_write`, for secrets: at no moment readable by others, whatever stood there before."""
-    with AtomicFile(path, private=True) as file:
-        file.write(data)
-        file.commit()
+    atomic_write(path, data, private=True)
 
 
 def no_room(error: OSError) -> bool:

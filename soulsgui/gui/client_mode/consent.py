@@ -239,9 +239,8 @@ class ConsentPanel(QWidget):
             call.tell_problem(self._not_looked)
         self._show()
 
-    def _looked(self, result: dict[str, Any]) -> None:
-        self._asked = None
-        self._offered = OfferedServer.model_validate(result)
+    def _looked(self, offered: OfferedServer) -> None:
+        self._asked, self._offered = None, offered
         self._show()
 
     def _not_looked(self, error: ApiError) -> None:
@@ -300,7 +299,7 @@ class ConsentPanel(QWidget):
         params = {"invitation": self._invitation.link, **agreed}
         return self._side.feed.call("servers.join", params, timeout_s=START_TIMEOUT_S)
 
-    def _accepted(self, _: dict[str, Any]) -> None:
+    def _accepted(self) -> None:
         accepted, self._accepting = self._accepting, None
         undo, self._undo = self._undo, None
         if undo is None and accepted == self._invitation:

@@ -1,7 +1,7 @@
 """When this computer may play, and what that may take: the rules of a good neighbour."""
 
 from functools import partial
-from typing import Any, cast
+from typing import cast
 
 from PySide6.QtCore import QSignalBlocker, QTime, Signal
 from PySide6.QtGui import QStandardItemModel
@@ -114,9 +114,9 @@ class RulesRow(QFrame):
             self._fetch.request()
         self._allow()
 
-    def _take(self, result: dict[str, Any]) -> None:
-        self._state = RulesState.model_validate(result)
-        self._show(self._state.rules)
+    def _take(self, state: RulesState) -> None:
+        self._state = state
+        self._show(state.rules)
         self._allow()
 
     def _show(self, rules: Rules) -> None:
@@ -184,9 +184,9 @@ class RulesRow(QFrame):
         call.tell_problem(self._refused)
         self._allow()
 
-    def _kept(self, result: dict[str, Any]) -> None:
+    def _kept(self, state: RulesState) -> None:
         self._sending = None
-        self._take(result)
+        self._take(state)
 
     def _refused(self, error: ApiError) -> None:
         self._sending = None

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from PySide6.QtCore import QSignalBlocker, Signal
 from PySide6.QtGui import QGuiApplication
@@ -81,8 +80,7 @@ class ChangeAddressDialog(FormDialog):
         params = {"server_id": self._server.server_id, "place": place, "confirmed": confirmed}
         return self._feed.call("servers.change_address", params, timeout_s=START_TIMEOUT_S)
 
-    def _answered(self, result: dict[str, Any]) -> None:
-        change = AddressChange.model_validate(result)
+    def _answered(self, change: AddressChange) -> None:
         if change.taken:
             self.accept()
             return
@@ -144,9 +142,9 @@ class ServerLine(QWidget):
             button.setVisible(lost)
             button.setEnabled(not why)
 
-    def _tested(self, result: dict[str, Any]) -> None:
+    def _tested(self, found: ServerTest) -> None:
         name = self._feed.status.server.name or "This computer's own server"
-        self.told.emit(*trial_words(ServerTest.model_validate(result), name))
+        self.told.emit(*trial_words(found, name))
 
     def _change(self) -> None:
         chosen = self._chosen()
@@ -206,8 +204,8 @@ class ServersRow(QWidget):
         """Ask for the list again."""
         self._fetch.request()
 
-    def _take(self, result: dict[str, Any]) -> None:
-        self._saved = SavedServers.model_validate(result)
+    def _take(self, saved: SavedServers) -> None:
+        self._saved = saved
         self._fill()
         self._allow()
 

@@ -4,7 +4,6 @@ import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from PySide6.QtCore import Signal
 from PySide6.QtGui import QGuiApplication
@@ -217,8 +216,8 @@ class InviteDialog(FittingDialog):
         another = _button("Invite &another", self._begin_again, page)
         return row(self.revoke, None, another, _button("Cl&ose", self.accept, page))
 
-    def _take(self, result: dict[str, Any]) -> None:
-        self._listed = listed = InvitationList.model_validate(result)
+    def _take(self, listed: InvitationList) -> None:
+        self._listed = listed
         if not self._typed:
             self.name.setText(next_name(listed.invitations))
             self.name.selectAll()
@@ -258,8 +257,8 @@ class InviteDialog(FittingDialog):
         self.show_problem(error)
         self._fetch.request()
 
-    def _created(self, result: dict[str, Any]) -> None:
-        self._made = made = NewInvitation.model_validate(result)
+    def _created(self, made: NewInvitation) -> None:
+        self._made = made
         self._title.setText(f"{made.client} is invited")
         told = (
             "Give the link or the file to that computer and nobody else: whoever has one plays as "

@@ -1,7 +1,6 @@
 """A look at what a client's game shows, as long as somebody looks."""
 
 import base64
-from typing import Any
 
 from PySide6.QtCore import QTimer
 from PySide6.QtGui import QImage
@@ -53,8 +52,8 @@ class LookDialog(FittingDialog):
         self._timer.start()
         self._fetch.request()
 
-    def _take(self, result: dict[str, Any]) -> None:
-        image = image_of(GamePicture.model_validate(result))
+    def _take(self, picture: GamePicture) -> None:
+        image = image_of(picture)
         if image.isNull():
             self.empty.say("A picture came that can't be shown", "Its data does not have the size it states.")
         self.words.setText(_HINT)

@@ -66,10 +66,10 @@ class ClientLogDialog(FittingDialog):
         self.renew.clicked.connect(fetch.request)
         fetch.request()
 
-    def _take(self, result: dict[str, Any]) -> None:
+    def _take(self, log: ClientLog) -> None:
         self.wrong.hide()
         self.pane.show_empty_text(f"{self._client.name} has reported no problems.")
-        self.pane.replace(ClientLog.model_validate(result).lines, with_service=False)
+        self.pane.replace(log.lines, with_service=False)
 
 
 class RenameDialog(FormDialog):

@@ -34,7 +34,7 @@ from soulsgui.gui.widgets.dialog import FormDialog
 from soulsgui.gui.widgets.inputs import give_room, leave_wheel_to_page
 from soulsgui.gui.widgets.labels import Label, muted, wrapped
 from soulsgui.gui.widgets.presets import ENVIRONMENT, PresetBox, picture_of, time_words
-from soulsgui.wire.control import ApiError, ConfigValues, Preset
+from soulsgui.wire.control import ApiError, ConfigValues, Preset, RunPlace, SweepStatus
 
 CLIENTS, GOAL, SEED = "clients.local", "stop.mean_return", "seed"
 
@@ -72,7 +72,7 @@ class NewRunDialog(FormDialog):
     """Asks what is to be trained, and begins it; stays open with the reason when it is refused.
 
     Signals:
-        started: The run, or the sweep, has begun; with the command's result.
+        started: The run, or the sweep, has begun; with the `RunPlace` or `SweepStatus`.
     """
 
     section = "New run"
@@ -220,8 +220,8 @@ class NewRunDialog(FormDialog):
             self.preset.setCurrentIndex(self.preset.findData(self._wanted_preset))
         self._preset_chosen()
 
-    def _config_came(self, result: dict[str, Any]) -> None:
-        self._config = ConfigValues.model_validate(result)
+    def _config_came(self, values: ConfigValues) -> None:
+        self._config = values
         self._preset_chosen()
 
     def _choice(self) -> RunSettings | None:
@@ -333,7 +333,7 @@ class NewRunDialog(FormDialog):
         else:
             super().show_problem(error)
 
-    def _started(self, result: dict[str, Any]) -> None:
+    def _started(self, result: RunPlace | SweepStatus) -> None:
         self.started.emit(result)
         self.accept()
 

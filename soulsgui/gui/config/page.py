@@ -26,7 +26,7 @@ from soulsgui.gui.widgets.ask import Leave, LeaveWords, ask, ask_unsaved
 from soulsgui.gui.widgets.boxes import NO_MARGINS, PAGE_MARGINS, Margins, column
 from soulsgui.gui.widgets.dialog import FittingDialog
 from soulsgui.gui.widgets.geometry import Memory
-from soulsgui.wire.control import ApiError, ConfigValues, ErrorCode
+from soulsgui.wire.control import ApiError, ConfigProblems, ConfigValues, ErrorCode, SavedConfig
 
 if TYPE_CHECKING:
     from soulsgui.gui.shell import Shell
@@ -139,8 +139,7 @@ class ConfigEditor(QWidget):
             self._flush()
             self._fill()
 
-    def _take(self, result: dict[str, Any]) -> None:
-        values = ConfigValues.model_validate(result)
+    def _take(self, values: ConfigValues) -> None:
         first, self._values = self._values is None, values
         self._flush()
         mine = self._draft.text
@@ -274,9 +273,9 @@ class ConfigEditor(QWidget):
         self._checked_text = self._draft.text
         return self._feed.ask("config.check", {"text": self._checked_text})
 
-    def _checked(self, result: dict[str, Any]) -> None:
+    def _checked(self, found: ConfigProblems) -> None:
         if self._checked_text == self._draft.text:
-            self._take_problems(read_problems(result["problems"]))
+            self._take_problems(read_problems(found.problems))
             self._show_problems()
             self._show_state()
 
@@ -313,10 +312,10 @@ class ConfigEditor(QWidget):
         draft = self._draft
         return self._feed.call("config.save", {"text": draft.text, "base_hash": draft.base_hash})
 
-    def _saved(self, result: dict[str, Any]) -> None:
+    def _saved(self, saved: SavedConfig) -> None:
         self._flush()
         before = self._draft.saved
-        self._draft.rebase(str(result["text"]), str(result["hash"]))
+        self._draft.rebase(saved.text, saved.hash)
         keys = changed_keys(before, self._draft.saved)
         self._shell.notify("success", "The configuration is saved", effect_sentence(keys))
         self.conflict_bar.hide()

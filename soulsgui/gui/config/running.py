@@ -117,8 +117,7 @@ class RunningTab(QWidget):
         self._stack.setCurrentIndex(0 if active else 1)
         self._allow()
 
-    def _take(self, result: dict[str, Any]) -> None:
-        values = ConfigValues.model_validate(result)
+    def _take(self, values: ConfigValues) -> None:
         algorithm = str(values.running.get("algorithm", ""))
         if self.form is None or algorithm != self._algorithm:
             self._make_form(algorithm)
@@ -161,7 +160,7 @@ class RunningTab(QWidget):
         self._wanted = dict(self.form.edits.own)
         return self._feed.call("config.apply", {"keys": self._wanted})
 
-    def _applied(self, result: dict[str, Any]) -> None:
+    def _applied(self, result: Applied) -> None:
         if self.form is not None:
             self.form.setEnabled(False)  # it takes the new values whole
         self._say(result, "The run continues with the new values")
@@ -179,13 +178,13 @@ class RunningTab(QWidget):
         self._wanted = dict(self._last.before)
         return self._feed.call("config.undo")
 
-    def _undone(self, result: dict[str, Any]) -> None:
+    def _undone(self, result: Applied) -> None:
         if self.form is not None:
             self.form.setEnabled(False)
         self._say(result, "The run continues with the old values")
         self._keep()
 
-    def _say(self, result: dict[str, Any], words: str) -> None:
-        change = Applied.model_validate(result).change
+    def _say(self, result: Applied, words: str) -> None:
+        change = result.change
         since = f"from update {text.count(change.update + 1)} on" if change else "as soon as the trainer can"
         self._shell.notify("success", f"{words} {since}")

@@ -102,13 +102,13 @@ class ServerTab(QWidget):
         self._fetch.request()
         self._allow()
 
-    def _take(self, result: dict[str, Any]) -> None:
-        before, self._known = self._known, InvitationList.model_validate(result)
-        self.reach.show_look(reach_look(self._known))
-        if before is None or _place(before) != _place(self._known):
-            self.lan.setChecked(self._known.lan)
-            self.public.setChecked(self._known.public)
-            self.port.setValue(self._known.port)
+    def _take(self, known: InvitationList) -> None:
+        before, self._known = self._known, known
+        self.reach.show_look(reach_look(known))
+        if before is None or _place(before) != _place(known):
+            self.lan.setChecked(known.lan)
+            self.public.setChecked(known.public)
+            self.port.setValue(known.port)
         self._allow()
 
     def _changes(self) -> dict[str, Any]:
@@ -137,16 +137,14 @@ class ServerTab(QWidget):
     def _apply(self) -> Call:
         return self._feed.call("server.set", self._changes())
 
-    def _applied(self, result: dict[str, Any]) -> None:
-        told = Reach.model_validate(result)
+    def _applied(self, told: Reach) -> None:
         again = ", ".join(told.reissue)
         detail = f"Invite these again: {again}. Their invitations name the old port." if again else ""
         self._shell.notify("success", "The server's network access was changed", detail)
         self.refresh()
         self.changed.emit()
 
-    def _sent(self, result: dict[str, Any]) -> None:
-        told = AlertSent.model_validate(result)
+    def _sent(self, told: AlertSent) -> None:
         self._shell.notify("success", f"The test reached {told.place}: HTTP status {told.status}.")
 
 

@@ -2,7 +2,6 @@
 
 import time
 from functools import partial
-from typing import Any
 
 from PySide6.QtWidgets import QStackedLayout, QWidget
 
@@ -16,7 +15,7 @@ from soulsgui.gui.states import Look, level_look
 from soulsgui.gui.widgets.boxes import TAB_MARGINS, column
 from soulsgui.gui.widgets.empty_state import EmptyState
 from soulsgui.gui.widgets.table import Table
-from soulsgui.wire.control import AuditEntry
+from soulsgui.wire.control import AuditEntry, AuditList
 
 _MOST = 2000
 _LEVELS = {"": "info", "done": "success", "failed": "error"}
@@ -75,9 +74,9 @@ class AuditTab(QWidget):
         """Ask for all of it again."""
         self._fetch.request()
 
-    def _take(self, result: dict[str, Any]) -> None:
+    def _take(self, audit: AuditList) -> None:
         self._empty.say("Nothing has been changed yet", "Commands of windows and command lines appear here.")
-        self._show([AuditEntry.model_validate(one) for one in result["entries"]])
+        self._show(audit.entries)
 
     def _show_connection(self, connection: Connection) -> None:
         self.table.setEnabled(connection.live)

@@ -13,7 +13,7 @@ from soulsgui.gui.feed import Call, Feed
 from soulsgui.gui.fetch import Fetch
 from soulsgui.gui.states import service_title
 from soulsgui.gui.widgets.log_pane import written
-from soulsgui.wire.control import ApiError, HistoryLogsParams, LogLine, RunSummary, ServiceStatus
+from soulsgui.wire.control import ApiError, HistoryLogsParams, LogLine, LogLines, RunSummary, ServiceStatus
 
 PAGE_LINES = 1000
 """Lines asked for at once."""
@@ -184,27 +184,26 @@ class LogReader(QObject):
             return None
         return self._feed.ask("history.logs", self.place.question(self._present_run, before=self._before))
 
-    def _take_newest(self, result: dict[str, Any]) -> None:
-        lines = [LogLine.model_validate(line) for line in result["lines"]]
+    def _take_newest(self, read: LogLines) -> None:
         self.at_end = True
         if self.place.service:
-            self._remember(lines, int(result["first"]), self._count)
+            self._remember(read, self._count)
         else:
-            self.has_earlier = len(lines) >= self._count < MOST_LINES
+            self.has_earlier = len(read.lines) >= self._count < MOST_LINES
         waiting, self._waiting = self._waiting, None
-        self.newest.emit(lines)
+        self.newest.emit(read.lines)
         self._take_live(waiting or [])
 
-    def _take_earlier(self, result: dict[str, Any]) -> None:
-        lines = [LogLine.model_validate(line) for line in result["lines"]]
-        self._remember(lines, int(result["first"]), PAGE_LINES)
-        self.earlier.emit(lines)
+    def _take_earlier(self, read: LogLines) -> None:
+        self._remember(read, PAGE_LINES)
+        self.earlier.emit(read.lines)
 
-    def _remember(self, lines: list[LogLine], first: int, asked: int) -> None:
+    def _remember(self, read: LogLines, asked: int) -> None:
         """Note where to go on reading backwards."""
-        if lines:
-            self._before = lines[0].number
-        self.has_earlier = len(lines) >= asked and self._before is not None and self._before > first
+        if read.lines:
+            self._before = read.lines[0].number
+        before = self._before
+        self.has_earlier = len(read.lines) >= asked and before is not None and before > read.first
 
     def _not_had(self, error: ApiError) -> None:
         waiting, self._waiting, self.refusal = self._waiting, None, error

@@ -1,7 +1,7 @@
 """The live plot of the overview: one metric of the run with its goal, moments worth a line, and controls."""
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QSettings, QSignalBlocker, Signal
 from PySide6.QtWidgets import QComboBox, QWidget
@@ -25,7 +25,7 @@ from soulsgui.gui.theme import GAP_XS
 from soulsgui.gui.widgets.boxes import NO_MARGINS, column
 from soulsgui.gui.widgets.fitting_button import FittingButton
 from soulsgui.gui.widgets.inputs import leave_wheel_to_page
-from soulsgui.wire.control import CheckpointInfo, RunStatus
+from soulsgui.wire.control import CheckpointInfo, CheckpointList, RunStatus
 from soulsgui.wire.messages.metrics import (
     EVALUATION_PREFIX,
     EVALUATION_RETURN,
@@ -222,8 +222,8 @@ class CurveSection(QWidget):
             return None
         return self._feed.call("checkpoint.list", {"run": self._run.id})
 
-    def _take_checkpoints(self, result: dict[str, Any]) -> None:
-        self.checkpoints = [CheckpointInfo.model_validate(info) for info in result["checkpoints"]]
+    def _take_checkpoints(self, listed: CheckpointList) -> None:
+        self.checkpoints = listed.checkpoints
         self.marks.take_list(self.checkpoints)
         self._show_marks()
 

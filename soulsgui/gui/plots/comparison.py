@@ -1,7 +1,6 @@
 """What is said where the runs that are drawn can't be compared."""
 
 from collections.abc import Sequence
-from typing import Any
 
 from PySide6.QtWidgets import QWidget
 
@@ -9,7 +8,7 @@ from soulsgui.gui.feed import Call, Feed
 from soulsgui.gui.fetch import Fetch
 from soulsgui.gui.models.rules import reward_words
 from soulsgui.gui.widgets.labels import Remark
-from soulsgui.wire.control import RunSummary
+from soulsgui.wire.control import RunComparison, RunSummary
 
 _MOST_NAMED = 4
 
@@ -37,8 +36,8 @@ class ComparisonWarning(Remark):
     def _ask(self) -> Call | None:
         return self._feed.ask("runs.compare", {"runs": self._asked}) if len(self._asked) > 1 else None
 
-    def _take(self, result: dict[str, Any]) -> None:
-        self._differing = tuple(result["settings"])
+    def _take(self, compared: RunComparison) -> None:
+        self._differing = tuple(compared.settings)
         self._warn()
 
     def _warn(self) -> None:

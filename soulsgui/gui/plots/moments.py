@@ -1,7 +1,7 @@
 """The moments of the runs that are drawn: asked for one by one, kept up to date by live rows and events."""
 
 from collections.abc import Collection, Iterable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from PySide6.QtCore import QObject, Signal
 from PySide6.QtWidgets import QWidget
@@ -10,7 +10,7 @@ from soulsgui.gui.feed import Call, Feed
 from soulsgui.gui.fetch import Fetch
 from soulsgui.gui.plotting.marks import CHANGES, CHECKPOINTS, EVALUATIONS, RESUMES, TROUBLE, RunMarks
 from soulsgui.gui.plotting.rows import Mark
-from soulsgui.wire.control import CheckpointInfo, ConfigValues, Event, History
+from soulsgui.wire.control import CheckpointList, ConfigValues, Event, EventList, History
 from soulsgui.wire.messages.metrics import EVALUATION_RETURN, AttemptStart, Row
 
 _ASK_EVERY_MS = 20
@@ -87,21 +87,20 @@ class Moments(QObject):
         asked = {"run": run, "metric": EVALUATION_RETURN, "points": _MOST_EVALUATIONS, "missing_ok": True}
         return self._feed.call("history.query", asked)
 
-    def _came(self, result: dict[str, Any]) -> None:
+    def _came(self, result: CheckpointList | ConfigValues | EventList | History) -> None:
         assert self._asked is not None
-        kind, run = self._asked
-        marks = self._runs.get(run)
-        if marks is not None and kind == CHECKPOINTS:
-            marks.take_list(CheckpointInfo.model_validate(one) for one in result["checkpoints"])
-        elif marks is not None and kind == CHANGES:
-            marks.take_changes(ConfigValues.model_validate(result).changes)
-        elif marks is not None and kind == EVALUATIONS:
-            marks.take_evaluations(History.model_validate(result))
-        elif kind == TROUBLE:
+        marks = self._runs.get(self._asked.run)
+        if isinstance(result, EventList):
             # They are told of all runs at once.
-            self._events = [Event.model_validate(one) for one in result["events"]]
+            self._events = result.events
             self._questions = [question for question in self._questions if question.kind != TROUBLE]
             self._share_events()
+        elif marks is not None and isinstance(result, CheckpointList):
+            marks.take_list(result.checkpoints)
+        elif marks is not None and isinstance(result, ConfigValues):
+            marks.take_changes(result.changes)
+        elif marks is not None and isinstance(result, History):
+            marks.take_evaluations(result)
         self.changed.emit()
         self._go_on()
 

@@ -29,7 +29,7 @@ from soulsgui.gui.widgets.boxes import NO_MARGINS, PAGE_MARGINS, column, flow
 from soulsgui.gui.widgets.empty_state import EmptyState
 from soulsgui.gui.widgets.fitting_button import FittingButton
 from soulsgui.gui.widgets.geometry import Memory
-from soulsgui.wire.control import CheckpointInfo
+from soulsgui.wire.control import CheckpointList
 
 _CHOICES_CHARACTERS = 30
 _TOGETHER_MS = 250
@@ -189,9 +189,8 @@ class PlotsPage(QWidget):
 
         axis = self.layouts.shown.axis
 
-        def offer(result: dict[str, Any]) -> None:
-            listed = (CheckpointInfo.model_validate(info) for info in result["checkpoints"])
-            if (found := nearest(listed, axis, x)) is None:
+        def offer(listed: CheckpointList) -> None:
+            if (found := nearest(listed.checkpoints, axis, x)) is None:
                 return
             info, words = found
             told = words if len(self.drawable.shown) == 1 else f"{run_title(run)}: {words}"

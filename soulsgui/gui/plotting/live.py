@@ -8,7 +8,6 @@ The history of a long run comes in buckets. What is in view is asked for again w
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 from PySide6.QtCore import QObject, QTimer, Signal
 from PySide6.QtWidgets import QWidget
@@ -169,12 +168,11 @@ class LiveCurve(QObject):
         self._part = part
         return self._query(*self.series.stored_range(*part))
 
-    def _take_finer(self, result: dict[str, Any]) -> None:
-        self.series.refine(History.model_validate(result), *self._part)
+    def _take_finer(self, history: History) -> None:
+        self.series.refine(history, *self._part)
         self.changed.emit()
 
-    def _take_history(self, result: dict[str, Any]) -> None:
-        history = History.model_validate(result)
+    def _take_history(self, history: History) -> None:
         if (history.run_id, history.metric) != (self.series.run_id, self.series.metric):
             return
         self.series.load(history)

@@ -152,11 +152,6 @@ class AttemptCurve:
         """Return x of the first row beyond a number of environment steps, `default` when there is none."""
         return float(self._x[self._rows.env_steps > env_steps].min(initial=default))
 
-    def before(self, x: float, count: int) -> CurveRows:
-        """Return at most `count` rows up to a position, in order."""
-        stop = int(np.searchsorted(self._x, x, "right"))
-        return self._rows.where(slice(max(stop - count, 0), stop))
-
     def nearest(self, x: float, limit: float) -> Reading | None:
         """Return the row nearest to a position, None when none is at or before `limit`."""
         stop = int(np.searchsorted(self._x, limit, "right"))
@@ -237,6 +232,7 @@ class Series:
         self._configured = False  # a metric of episodes that is one of `telemetry.metrics`
         self._loaded = False
         self._drawn: dict[int, AttemptCurve] | None = None
+        self._ends: dict[int, float] = {}  # of each attempt that is drawn
         self.missed_rows = False
 
     def load(self, history: History) -> None:
@@ -345,9 +341,10 @@ class Series:
             x = rows.axis(self._axis)
             # Live rows may come late.
             rows = rows.where(np.lexsort((x, rows.attempt)))
-            for number in _attempts(rows):
-                own = rows.where(rows.attempt == number)
-                self._drawn[number] = AttemptCurve(own, self._x(own), self._smoothed(number, own))
+            for number, places, smooth in self._smoothed(rows):
+                own = rows.where(places)
+                self._drawn[number] = AttemptCurve(own, self._x(own), smooth)
+            self._ends = {number: self._find_end(number) for number in self._drawn}
         return self._drawn
 
     def _x(self, rows: CurveRows) -> NDArray[np.float64]:
@@ -427,26 +424,27 @@ class Series:
         outside = [(x < part.left) | (x > part.right) for x in (self._x(self._whole), self._x(live))]
         return CurveRows.joined((self._whole.where(outside[0]), part.rows, live.where(outside[1] | after)))
 
-    def _smoothed(self, attempt: int, rows: CurveRows) -> NDArray[np.float64]:
-        """Return the smoothed values; they go on where the attempt began on the curve of its predecessors."""
+    def _smoothed(self, rows: CurveRows) -> Iterator[tuple[int, NDArray[np.intp], NDArray[np.float64]]]:
+        """Yield each attempt with the places of its rows and their smoothed values.
+
+        These go on where the attempt began on the curve of its predecessors.
+        """
         weight = self._fitting_weight
         wanted = memory(weight)
-        pieces = [rows]
-        for number in sorted((n for n in self._curves if n < attempt), reverse=True):
-            if wanted <= 0:
-                break
-            pieces.insert(0, self._curves[number].before(self._find_end(number, attempt), wanted))
-            wanted -= len(pieces[0])
-        joined = CurveRows.joined(pieces)
-        return exponential_mean(joined.value, joined.count, weight)[len(joined) - len(rows) :]
+        starts = sorted(self._starts.values(), key=lambda start: -start.attempt)
+        kept = np.empty(0, np.intp)  # places of rows that no attempt so far went back before
+        for number in _attempts(rows):
+            while starts and starts[-1].attempt <= number:
+                kept = kept[rows.env_steps[kept] <= starts.pop().env_steps]
+            places = np.flatnonzero(rows.attempt == number)
+            joined = np.concatenate((kept[-wanted:], places))
+            smooth = exponential_mean(rows.value[joined], rows.count[joined], weight)
+            yield number, places, smooth[-places.size :]
+            kept = np.concatenate((kept, places))
 
-    def _end(self, attempt: int) -> float:
+    def _find_end(self, attempt: int) -> float:
         """Return x beyond which an attempt was overwritten by a later one; infinity when it was not."""
-        return self._find_end(attempt, max(self._starts, default=0))
-
-    def _find_end(self, attempt: int, until: int) -> float:
-        """Return the same for the time when `until` was the newest attempt."""
-        later = [start for start in self._starts.values() if attempt < start.attempt <= until]
+        later = [start for start in self._starts.values() if start.attempt > attempt]
         if not later:
             return float("inf")
         first = min(later, key=lambda start: start.env_steps)
@@ -492,7 +490,7 @@ class Series:
     def pieces(self, left: float, right: float, width_px: int) -> Iterator[Piece]:
         """Yield what to draw between two positions, attempt by attempt."""
         for number, curve in self._curves.items():
-            end = self._end(number)
+            end = self._ends[number]
             bounds = curve.x_range
             if bounds[0] <= end:
                 yield self._piece(curve, left, right, width_px, end, overwritten=False)
@@ -515,7 +513,7 @@ class Series:
         found = [
             reading
             for number, curve in self._curves.items()
-            if (reading := curve.nearest(x, self._end(number))) is not None
+            if (reading := curve.nearest(x, self._ends[number])) is not None
         ]
         return min(reversed(found), key=lambda reading: abs(reading.x - x), default=None)
 
@@ -524,7 +522,7 @@ class Series:
 
         What was overwritten is left out.
         """
-        kept = [curve.kept(self._end(number)) for number, curve in self._curves.items()]
+        kept = [curve.kept(self._ends[number]) for number, curve in self._curves.items()]
         xs, ys = (np.concatenate([np.empty(0), *(points[side] for points in kept)]) for side in (0, 1))
         order = np.argsort(xs, kind="stable")
         return np.interp(x, xs[order], ys[order], np.nan, np.nan) if xs.size else np.full(x.shape, np.nan)
@@ -532,6 +530,6 @@ class Series:
     def readings(self, left: float, right: float) -> Iterator[tuple[int, Reading, bool]]:
         """Yield the rows between two positions: the attempt of each, and whether it was overwritten."""
         for number, curve in self._curves.items():
-            end = self._end(number)
+            end = self._ends[number]
             for reading in curve.readings(left, right):
                 yield number, reading, reading.x > end

@@ -52,6 +52,8 @@ from soulsgui.wire.control import (
     LONGEST_NAME,
     LONGEST_NOTE,
     CheckpointInfo,
+    CheckpointList,
+    CheckpointTold,
     Evaluated,
     Freed,
     Job,
@@ -260,8 +262,8 @@ class CheckpointsTab(QWidget):
         params: dict[str, Any] = {"run": self._run.id} | ({"trashed": True} if self.bin.isChecked() else {})
         return self._feed.ask("checkpoint.list", params)
 
-    def _take(self, result: dict[str, Any]) -> None:
-        found = [CheckpointInfo.model_validate(one) for one in result["checkpoints"]]
+    def _take(self, listed: CheckpointList) -> None:
+        found = listed.checkpoints
         self.model.replace(found)
         soon = "The first one is saved after a few rounds. A quicksave saves one now."
         hint = soon if self._goes_on() else "This run ended before one was saved."
@@ -352,8 +354,8 @@ class CheckpointsTab(QWidget):
         buffer = self.memory.isChecked() and not self.memory.isHidden()
         return self._feed.call("checkpoint.save", {"note": self.note.text().strip(), "buffer": buffer})
 
-    def _saved(self, result: dict[str, Any]) -> None:
-        saved = CheckpointInfo.model_validate(result["checkpoint"])
+    def _saved(self, told: CheckpointTold) -> None:
+        saved = told.checkpoint
         self.note.clear()
         self.memory.setChecked(False)
         self._wanted = saved.id
@@ -363,8 +365,8 @@ class CheckpointsTab(QWidget):
     def _verify(self) -> Call | None:
         return self._feed.job("checkpoint.verify", {"run": self._run.id}) if self._run is not None else None
 
-    def _verified(self, result: dict[str, Any]) -> None:
-        found = [CheckpointInfo.model_validate(one) for one in result["checkpoints"]]
+    def _verified(self, listed: CheckpointList) -> None:
+        found = listed.checkpoints
         damaged = [info for info in found if not info.valid]
         whole = text.plural(len(found), "The one checkpoint is", "All {n} checkpoints are")
         if damaged:
@@ -400,7 +402,7 @@ class CheckpointsTab(QWidget):
         params = {"run": place["run"], "checkpoint": place["path"], "if_active": "stop"}
         return self._feed.call("run.resume", params)
 
-    def _loaded(self, _: dict[str, Any]) -> None:
+    def _loaded(self) -> None:
         self._shell.notify("success", "The checkpoint was loaded; training continues from it.")
         self.refresh()
 
@@ -417,8 +419,7 @@ class CheckpointsTab(QWidget):
         params = {"run": place["run"], "checkpoint": place["path"]} | how
         carry_out(self._shell, self._feed.job("checkpoint.evaluate", params), self._evaluated)
 
-    def _evaluated(self, result: dict[str, Any]) -> None:
-        found = Evaluated.model_validate(result)
+    def _evaluated(self, found: Evaluated) -> None:
         played = text.plural(found.episodes, "one episode", "{n} episodes")
         words = f"Evaluated over {played}: {evaluated_words(found)}"
         self._shell.notify("success", words, " ".join(found.notes))
@@ -444,8 +445,8 @@ class CheckpointsTab(QWidget):
             params = self._place() | {"pin": not self.chosen.pinned}
             carry_out(self._shell, self._feed.call("checkpoint.edit", params), self._pinned)
 
-    def _pinned(self, result: dict[str, Any]) -> None:
-        self._wanted = CheckpointInfo.model_validate(result["checkpoint"]).id
+    def _pinned(self, told: CheckpointTold) -> None:
+        self._wanted = told.checkpoint.id
         self.refresh()
 
     def _begin(self) -> None:
@@ -471,7 +472,7 @@ class CheckpointsTab(QWidget):
             call = self._feed.call("checkpoint.trash", place)
             carry_out(self._shell, call, partial(self._trashed, place, chosen))
 
-    def _trashed(self, place: dict[str, Any], gone: CheckpointInfo, _: dict[str, Any]) -> None:
+    def _trashed(self, place: dict[str, Any], gone: CheckpointInfo, _: object) -> None:
         self.refresh()
         freed = f"{text.size(gone.size_bytes)} become free when it is removed from there for good."
         undo = Action("Undo", partial(self._undo, place))
@@ -486,8 +487,8 @@ class CheckpointsTab(QWidget):
             return None
         return self._of_this(purge_question(described(self.chosen), self.chosen.size_bytes))
 
-    def _purged(self, result: dict[str, Any]) -> None:
-        self._shell.notify("success", f"{text.size(Freed.model_validate(result).freed_bytes)} became free")
+    def _purged(self, freed: Freed) -> None:
+        self._shell.notify("success", f"{text.size(freed.freed_bytes)} became free")
         self.refresh()
 
     def _copy(self) -> None:

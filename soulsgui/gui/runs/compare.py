@@ -192,14 +192,12 @@ class ComparePanel(QWidget):
             return self._feed.ask("experiments.compare", params)
         return self._feed.ask("runs.compare", {"runs": names})
 
-    def _take(self, result: dict[str, Any]) -> None:
-        if self._experiments:
-            told = Comparison.model_validate(result)
+    def _take(self, found: Comparison | RunComparison) -> None:
+        if isinstance(found, Comparison):
             judged = SCORE_TITLES["best_mean_return"]
             self._words.setText(f"By the {judged} of each run, with 95 % intervals.")
-            self._show(list(_named(told).values()), experiment_lines(told))
+            self._show(list(_named(found).values()), experiment_lines(found))
             return
-        found = RunComparison.model_validate(result)
         number = len(found.settings)
         self._words.setText(text.plural(number, "One setting differs.", "{n} settings differ."))
         self.warning.setText(reward_words(found.settings))

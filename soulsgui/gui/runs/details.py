@@ -43,7 +43,7 @@ from soulsgui.gui.widgets.empty_state import EmptyState
 from soulsgui.gui.widgets.fitting_button import FittingButton
 from soulsgui.gui.widgets.labels import ElidedLabel, StateLabel, muted, set_property, wrapped
 from soulsgui.gui.widgets.table import Deed, Table
-from soulsgui.wire.control import ApiError, ConfigValues, Event, RunSummary
+from soulsgui.wire.control import ApiError, ConfigValues, Event, EventList, RunSummary
 
 
 class EventsTab(QWidget):
@@ -106,9 +106,9 @@ class EventsTab(QWidget):
     def _ask(self) -> Call | None:
         return self._feed.ask("history.events", {"since": 0}) if self._run else None
 
-    def _take(self, result: dict[str, Any]) -> None:
+    def _take(self, listed: EventList) -> None:
         self._empty.say("Nothing happened yet", "Starts, stops and crashes are listed here.")
-        self._show([Event.model_validate(one) for one in result["events"]])
+        self._show(listed.events)
 
     def _show(self, events: list[Event]) -> None:
         self.model.show_run(self._run, events)
@@ -174,8 +174,7 @@ class RunSettingsTab(QWidget):
     def _ask(self) -> Call | None:
         return self._feed.ask("config.get", {"run": self._run}) if self._run else None
 
-    def _take(self, result: dict[str, Any]) -> None:
-        values = ConfigValues.model_validate(result)
+    def _take(self, values: ConfigValues) -> None:
         if self.form is None:
             self.form = SettingsForm(self)
             self._column.addWidget(self.form, 1)
@@ -381,8 +380,7 @@ class RunDetails(QWidget):
     def _read_settings(self) -> Call:
         return self._feed.call("config.get", {"run": self._run.id if self._run is not None else ""})
 
-    def _use_again(self, result: dict[str, Any]) -> None:
-        found = ConfigValues.model_validate(result)
+    def _use_again(self, found: ConfigValues) -> None:
         use = partial(self._shell.open_new_run, for_a_new_run(found.run))
         if found.asks is None:
             use()
@@ -402,18 +400,15 @@ class RunDetails(QWidget):
 
         def save(name: str | None, note: str) -> Call:
             call = self._feed.call("runs.edit", {"run": run.id, "name": name, "note": note})
-            call.done.connect(self._written)
+            call.done.connect(self.edited)
             return call
 
         NoteDialog("Name and note of the run", run.name, run.note, save, self).open()
 
-    def _written(self, result: dict[str, Any]) -> None:
-        self.edited.emit(RunSummary.model_validate(result))
-
     def _pin(self) -> None:
         if self._run is not None:
             params = {"run": self._run.id, "pin": not self._run.pinned}
-            carry_out(self._shell, self._feed.call("runs.edit", params), self._written)
+            carry_out(self._shell, self._feed.call("runs.edit", params), self.edited)
 
     def _ask_export(self) -> None:
         if self._run is None:

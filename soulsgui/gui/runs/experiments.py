@@ -99,8 +99,7 @@ class ExperimentPart(QWidget):
         params = {"experiment": self._experiment, "score": self.score.currentData()}
         return self._feed.ask("experiments.show", params) if self._experiment else None
 
-    def _take(self, result: dict[str, Any]) -> None:
-        found = Experiment.model_validate(result)
+    def _take(self, found: Experiment) -> None:
         waits = text.plural(found.waiting, " One run waits.", " {n} runs wait.") if found.waiting else ""
         self.words.setText(statistics_words(found) + waits)
         self.model.replace(found.runs)
@@ -255,8 +254,7 @@ class SweepPart(QWidget):
     def _ask(self) -> Call | None:
         return self._feed.ask("sweep.status", {"sweep": self._name}) if self._name else None
 
-    def _take(self, result: dict[str, Any]) -> None:
-        found = SweepStatus.model_validate(result)
+    def _take(self, found: SweepStatus) -> None:
         others = self.sweep is None or (self.sweep.space, self.sweep.best) != (found.space, found.best)
         self.sweep = found
         self.words.setText(sweep_words(found))

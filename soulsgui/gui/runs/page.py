@@ -33,7 +33,7 @@ from soulsgui.gui.widgets.geometry import Memory
 from soulsgui.gui.widgets.inputs import FilterEdit
 from soulsgui.gui.widgets.labels import Label, muted, set_tip
 from soulsgui.gui.widgets.table import Deed, Table
-from soulsgui.wire.control import ExperimentList, Freed, QueuedRun, RunStatus, RunSummary
+from soulsgui.wire.control import ExperimentList, Freed, QueuedRun, RunList, RunStatus, RunSummary
 
 
 def _is_run(row: RunSummary) -> bool:
@@ -177,9 +177,9 @@ class RunsPage(QWidget):
     def _ask_bin(self) -> Call | None:
         return self._feed.ask("runs.list", {"trashed": True}) if self.bin.isChecked() else None
 
-    def _take_bin(self, result: dict[str, Any]) -> None:
+    def _take_bin(self, listed: RunList) -> None:
         if self.bin.isChecked():
-            self.model.take([RunSummary.model_validate(run) for run in result["runs"]], RunStatus())
+            self.model.take(listed.runs, RunStatus())
             self._settle()
 
     def _ask_experiments(self) -> Call | None:
@@ -187,8 +187,8 @@ class RunsPage(QWidget):
             return None
         return self._feed.ask("experiments.list", {"score": "best_mean_return"})
 
-    def _take_experiments(self, result: dict[str, Any]) -> None:
-        self.model.take_experiments(ExperimentList.model_validate(result).experiments)
+    def _take_experiments(self, listed: ExperimentList) -> None:
+        self.model.take_experiments(listed.experiments)
 
     def _queue_changed(self, queue: list[QueuedRun]) -> None:
         if self._listed.known and not self.bin.isChecked():
@@ -327,7 +327,7 @@ class RunsPage(QWidget):
         call = together([self._feed.call("runs.trash", {"run": row.id}) for row in rows])
         carry_out(self._shell, call, partial(self._trashed, rows))
 
-    def _trashed(self, rows: list[RunSummary], _: dict[str, Any]) -> None:
+    def _trashed(self, rows: list[RunSummary], _: object) -> None:
         self._by_hand = False
         what = f"{run_title(rows[0])} is in the bin" if len(rows) == 1 else f"{len(rows)} runs are in the bin"
         freed = f"{text.size(sum(row.size_bytes for row in rows))} become free when it is emptied."
@@ -343,8 +343,8 @@ class RunsPage(QWidget):
         what = text.plural(len(runs), "the run of the bin", "all {n} runs of the bin")
         return purge_question(what, sum(run.size_bytes for run in runs)).of(*(run.id for run in runs))
 
-    def _purged(self, result: dict[str, Any]) -> None:
-        self._shell.notify("success", f"{text.size(Freed.model_validate(result).freed_bytes)} became free")
+    def _purged(self, freed: Freed) -> None:
+        self._shell.notify("success", f"{text.size(freed.freed_bytes)} became free")
         self._fetch_bin.request()
 
     def _ask_file(self) -> None:
@@ -354,8 +354,7 @@ class RunsPage(QWidget):
         """Take a run from a file into the library."""
         carry_out(self._shell, self._feed.job_with_file("runs.import", path), self._imported)
 
-    def _imported(self, result: dict[str, Any]) -> None:
-        run = RunSummary.model_validate(result)
+    def _imported(self, run: RunSummary) -> None:
         self._wanted, self._by_hand = run.id, True
         self._choose()
         self._shell.notify("success", f"{run_title(run)} is in the library")

@@ -142,8 +142,8 @@ class VideosTab(QWidget):
         call = self._feed.job("checkpoint.evaluate", {"run": run} | how)
         carry_out(self._shell, call, self._filmed)
 
-    def _filmed(self, result: dict[str, Any]) -> None:
-        self._shell.notify("success", "The video is made", " ".join(Evaluated.model_validate(result).notes))
+    def _filmed(self, played: Evaluated) -> None:
+        self._shell.notify("success", "The video is made", " ".join(played.notes))
 
     def _ask_path(self) -> None:
         film = self.chosen
@@ -156,5 +156,5 @@ class VideosTab(QWidget):
     def _save(self, file_id: str, path: str) -> None:
         carry_out(self._shell, self._feed.download(file_id, path), partial(self._saved, path))
 
-    def _saved(self, path: str, _: dict[str, Any]) -> None:
+    def _saved(self, path: str, _: object) -> None:
         self._shell.notify("success", f"Saved as {path}")

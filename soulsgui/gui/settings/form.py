@@ -322,12 +322,9 @@ class SettingsForm(QWidget):
             self._allow_edits(each)
 
     def _allow_edits(self, each: _Place | SettingRow) -> None:
-        if isinstance(each, SettingRow):
-            each.editor.setEnabled(not self._read_only)
-            each.reset.setEnabled(not self._read_only)
-        else:
-            # The keyboard would find nothing in its row.
-            each.setFocusPolicy(Qt.FocusPolicy.NoFocus if self._read_only else Qt.FocusPolicy.TabFocus)
+        # A place, too: the keyboard would find nothing in its row.
+        for part in (each.editor, each.reset) if isinstance(each, SettingRow) else (each,):
+            part.setEnabled(not self._read_only)
 
     def row(self, key: str) -> SettingRow:
         """Return the row of a setting, which is made if nobody has seen it yet."""
@@ -337,11 +334,9 @@ class SettingsForm(QWidget):
         """Scroll to a setting and put the keyboard there."""
         self._words.clear()
         self._modified_only.setChecked(False)
-        wanted = self.row(key)
-        self._unfold_section(wanted.spec.section)
-        self._revealed = wanted
-        self._making.start()
-        wanted.editor.field.setFocus()
+        self._unfold_section(specs()[key].section)
+        self._reach(key)
+        self._rows[key].editor.field.setFocus()
 
     def _typed(self, key: str, value: object, problem: str) -> None:
         self.edits.type(key, value, problem)

@@ -5,12 +5,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-from PySide6.QtCore import QSettings
+from PySide6.QtCore import QSettings, SignalInstance
 
 from soulsgui.gui.client_mode.runner import ClientSide
 from soulsgui.gui.feed import Call
 from soulsgui.system import atomic_write, explained
-from soulsgui.wire.control import ApiError, Exported, RunStatus, RunSummary
+from soulsgui.wire.control import ApiError, RunStatus, RunSummary
 
 INVITATION = "invitation"
 """What messages are about that tell of opening or accepting one."""
@@ -72,7 +72,7 @@ def notify_problem(shell: Shell, error: ApiError, about: str = "") -> None:
     shell.notify("error", error.message, error.remedy, about=about or error.message)
 
 
-def carry_out(shell: Shell, call: Call, done: Callable[[dict[str, Any]], object]) -> None:
+def carry_out(shell: Shell, call: Call, done: Callable[[Any], object] | SignalInstance) -> None:
     """Go on with the result of a command that no button has sent; show why there is none."""
     call.done.connect(done)
     call.tell_problem(partial(notify_problem, shell))
@@ -91,8 +91,4 @@ def write_file(shell: Shell, path: str, content: Callable[[], bytes]) -> None:
 
 def export_file(shell: Shell, path: str, call: Call) -> None:
     """Tell where a job has brought its file, and how that was checked; show why there is none."""
-    carry_out(
-        shell,
-        call,
-        lambda told: shell.notify("success", f"Exported to {path}", Exported.model_validate(told).checked),
-    )
+    carry_out(shell, call, lambda told: shell.notify("success", f"Exported to {path}", told.checked))

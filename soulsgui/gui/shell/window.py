@@ -56,11 +56,13 @@ from soulsgui.installing import can_train
 from soulsgui.wire.control import (
     COMMANDS,
     ApiError,
-    CheckpointInfo,
+    CheckpointTold,
     Event,
+    RunPlace,
     RunStatus,
     RunSummary,
     Status,
+    SweepStatus,
 )
 from soulsgui.wire.invitation import Invitation
 
@@ -293,12 +295,12 @@ class MainWindow(QMainWindow):
 
         self.pages.ask("before_run", go_on)
 
-    def _begun(self, result: dict[str, Any]) -> None:
+    def _begun(self, begun: RunPlace | SweepStatus) -> None:
         """Show the run that was begun; one that waits, and a sweep, stand among the runs."""
-        if result.get("run_id"):
-            self.show_page(OVERVIEW)
+        if isinstance(begun, SweepStatus):
+            self.show_page(RUNS, run=begun.id)
         else:
-            self.show_page(RUNS, run=result.get("id", ""))
+            self.show_page(OVERVIEW if begun.run_id else RUNS)
 
     def open_player(self, run: RunStatus | RunSummary, checkpoint: str = "") -> None:
         """Open the window in which weights of a run are watched, in place of the one that is open."""
@@ -527,8 +529,8 @@ class MainWindow(QMainWindow):
         elif button.toolTip():
             self.notify("info", "Nothing was saved.", button.toolTip())
 
-    def _saved(self, result: dict[str, Any]) -> None:
-        info = CheckpointInfo.model_validate(result["checkpoint"])
+    def _saved(self, told: CheckpointTold) -> None:
+        info = told.checkpoint
         run = self._feed.status.run.id
         self.notify(
             "success",

@@ -40,7 +40,7 @@ from soulsgui.wire.control import (
     BEST,
     NEWEST,
     ApiError,
-    CheckpointInfo,
+    CheckpointList,
     ErrorCode,
     Evaluated,
     Picture,
@@ -187,9 +187,9 @@ class WatchPane(QWidget):
         following = (self.checkpoint.currentIndex() + 1) % max(self.checkpoint.count(), 1)
         return str(self.checkpoint.itemData(following) or "")
 
-    def _take_list(self, result: dict[str, Any]) -> None:
-        found = [CheckpointInfo.model_validate(one) for one in result["checkpoints"]]
-        whole = sorted((one for one in found if one.valid), key=lambda one: (one.updates, one.created))[::-1]
+    def _take_list(self, listed: CheckpointList) -> None:
+        valid = (one for one in listed.checkpoints if one.valid)
+        whole = sorted(valid, key=lambda one: (one.updates, one.created))[::-1]
         active = self._feed.status.run
         with QSignalBlocker(self.checkpoint):
             self.checkpoint.clear()
@@ -343,8 +343,7 @@ class WatchPane(QWidget):
         self.progress.setValue(round(1000 * (part or 0.0)))
         self._ask_pace()
 
-    def _done(self, result: dict[str, Any]) -> None:
-        found = Evaluated.model_validate(result)
+    def _done(self, found: Evaluated) -> None:
         self.progress.setValue(1000)
         episodes = text.plural(found.episodes, "One episode", "{n} episodes")
         words = ". ".join([f"{episodes}: mean return {evaluated_words(found)}", *found.notes])

@@ -14,6 +14,7 @@ from soulsgui.gui.icons import dress
 from soulsgui.gui.text import tip
 from soulsgui.gui.widgets.fitting_button import FittingButton
 from soulsgui.wire.control import ApiError
+from soulsgui.wire.messages.base import Message
 
 ALSO = "searchWords"
 """The property of a button, or of an entry, with words that it does not show and Ctrl+K finds it by."""
@@ -119,13 +120,13 @@ class CommandButton(FittingButton):
             self._call.disconnect(self)
             self._call = None
 
-    def _done(self, result: dict[str, object]) -> None:
+    def _done(self, result: Message) -> None:
         self._forget()
         self._show(Stage.DONE)
         self._calm.start()
         self.finished.emit(result)
 
-    def _done_late(self, result: dict[str, object]) -> None:
+    def _done_late(self, result: Message) -> None:
         self.explain("An earlier try was carried out after all.")
         self.finished.emit(result)
 

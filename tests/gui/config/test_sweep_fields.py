@@ -11,7 +11,7 @@ from soulsgui.gui.config.sweep_fields import SearchScale, searchable, suggested
 from soulsgui.gui.feed import Feed
 from soulsgui.gui.runs.experiments import SweepPart
 from soulsgui.gui.settings.spec import specs
-from soulsgui.wire.control import ApiError, ConfigValues, ErrorCode, Preset
+from soulsgui.wire.control import ApiError, ConfigValues, ErrorCode, Preset, SweepStatus
 from tests.gui.fake_feed import FakeFeed, FakeShell
 from tests.gui.questions import answer
 from tests.gui.reading import choose, shown, words_of
@@ -104,7 +104,7 @@ def test_a_sweep_is_asked_for_with_what_is_searched(
     }
     with qtbot.waitSignal(dialog.started) as begun:
         sent.call.answer(BEGUN)
-    assert begun.args == [BEGUN]
+    assert begun.args == [SweepStatus.model_validate(BEGUN)]
 
 
 def test_another_algorithm_has_other_settings_to_search(dialog: NewRunDialog) -> None:
@@ -150,7 +150,7 @@ def test_a_server_says_what_is_wrong_begins_the_sweep_and_ends_it(
     line.high.setText("0.1")
     with qtbot.waitSignal(dialog.started) as begun:
         dialog.start.click()
-    name = begun.args[0]["id"]
+    name = begun.args[0].id
     assert name.endswith("_by-hand")
 
     part = shown(qtbot, SweepPart(feed, shell))  # type: ignore[arg-type]

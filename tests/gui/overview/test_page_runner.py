@@ -11,7 +11,6 @@ from pytestqt.qtbot import QtBot
 
 from soulsgui.gui.feed import Feed
 from soulsgui.gui.overview.page import OverviewPage
-from soulsgui.wire.control import History
 from tests.end_to_end.server import UNHURRIED, RunningServer
 from tests.faults.waiting import LIMIT_S
 from tests.gui.fake_feed import FakeShell
@@ -51,7 +50,7 @@ def same_rows_soon(qtbot: QtBot, page: OverviewPage, feed: Feed) -> None:
     while True:
         with qtbot.waitSignal(feed.call("history.query", asked).done) as answered:
             pass
-        stored = History.model_validate(answered.args[0])
+        stored = answered.args[0]
         there = summed_up(zip(stored.env_steps, stored.value, strict=True), len(stored.value))
         seen = summed_up(drawn(series) + drawn(series, overwritten=True), len(series))
         if seen == there:

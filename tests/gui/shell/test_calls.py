@@ -8,7 +8,7 @@ from pytestqt.qtbot import QtBot
 
 from soulsgui.gui.feed import Call, together
 from soulsgui.gui.fetch import Fetch
-from soulsgui.wire.control import ApiError, ErrorCode
+from soulsgui.wire.control import ApiError, ClientCount, ErrorCode
 from tests.gui.fake_feed import refusal
 
 
@@ -33,7 +33,7 @@ class Asked:
     def _call(self) -> Call | None:
         if self.away:
             return None
-        self.calls.append(Call("server.shutdown", "my-server"))
+        self.calls.append(Call("service.local_clients", "my-server"))
         return self.calls[-1]
 
     def request(self, times: int) -> None:
@@ -58,8 +58,8 @@ def test_nothing_is_asked_before_somebody_looks_nor_while_nobody_answers(qtbot: 
     qtbot.wait(10)
     asked.away = False
     asked.request(1)
-    asked.calls[0].answer({"n": 1})
-    assert asked.came == [{"n": 1}]
+    asked.calls[0].answer({"count": 1})
+    assert asked.came == [ClientCount(count=1)]
 
 
 def test_one_question_at_a_time_and_one_more_after_it(qtbot: QtBot, asked: Asked) -> None:
@@ -68,16 +68,16 @@ def test_one_question_at_a_time_and_one_more_after_it(qtbot: QtBot, asked: Asked
     asked.fetch.request()
     qtbot.wait(10)
     assert len(asked.calls) == 1
-    asked.calls[0].answer({})
+    asked.calls[0].answer({"count": 1})
     qtbot.waitUntil(lambda: len(asked.calls) == 2)
-    asked.calls[1].answer({})
+    asked.calls[1].answer({"count": 2})
     assert not asked.fetch.waiting
 
 
 def test_a_forgotten_question_is_not_told_of(asked: Asked) -> None:
     asked.request(1)
     asked.fetch.forget()
-    asked.calls[0].answer({})
+    asked.calls[0].answer({"count": 1})
     assert asked.came == []
 
 
@@ -89,12 +89,12 @@ def test_a_late_answer_is_taken_where_it_is_of_use_unless_there_is_a_newer(qtbot
         if times < 3:
             asked.calls[-1].silent.emit(refusal(code=ErrorCode.NO_ANSWER))
     first, second, third = asked.calls
-    second.answer({"n": 2})
-    assert asked.came == ([{"n": 2}] if late else [])
+    second.answer({"count": 2})
+    assert asked.came == ([ClientCount(count=2)] if late else [])
     assert asked.fetch.waiting
-    third.answer({"n": 3})
-    first.answer({"n": 1})
-    assert asked.came[-1] == {"n": 3}
+    third.answer({"count": 3})
+    first.answer({"count": 1})
+    assert asked.came[-1] == ClientCount(count=3)
 
 
 @pytest.mark.parametrize(("code", "told"), [(ErrorCode.NOT_FOUND, True), (ErrorCode.NO_ANSWER, False)])
@@ -122,8 +122,8 @@ def test_an_answer_of_another_shape_is_told_and_reaches_no_page(
     assert call.over
 
 
-def calls(count: int) -> tuple[list[Call], Call, list[object]]:
-    parts = [Call("clients.pause", "my-server") for _ in range(count)]
+def calls(count: int, command: str = "clients.pause") -> tuple[list[Call], Call, list[object]]:
+    parts = [Call(command, "my-server") for _ in range(count)]
     whole = together(parts)
     told: list[object] = []
     whole.done.connect(lambda _: told.append("done"))
@@ -142,6 +142,13 @@ def test_calls_together_are_done_when_the_last_one_is(qapp: QApplication) -> Non
     (alone,), whole, _ = calls(1)
     assert whole is alone
     whole.answer({})
+
+
+def test_calls_together_that_are_each_answered_with_something_are_done(qapp: QApplication) -> None:
+    parts, _, told = calls(2, "runs.trash")
+    for part in parts:
+        part.answer({"id": "r1"})
+    assert told == ["done"]
 
 
 def test_calls_together_fail_with_the_first_reason_after_all_are_over(qapp: QApplication) -> None:

@@ -116,7 +116,7 @@ def test_a_feed_finds_its_runner(qtbot: QtBot, link: OpenLink, server: RunningSe
     call = made.feed.call("config.presets")
     with qtbot.waitSignal(call.done) as answered:
         pass
-    assert "cartpole_ppo" in {preset["name"] for preset in answered.args[0]["presets"]}
+    assert "cartpole_ppo" in {preset.name for preset in answered.args[0].presets}
     call = made.feed.call("run.resume", {"run": "none-such"})
     with qtbot.waitSignal(call.failed) as failed:
         pass

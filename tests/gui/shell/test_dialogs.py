@@ -25,7 +25,7 @@ from soulsgui.gui.runs.checkpoints import NoteDialog
 from soulsgui.gui.widgets.ask import ask
 from soulsgui.gui.widgets.dialog import FittingDialog
 from soulsgui.gui.widgets.presets import picture_of, time_words
-from soulsgui.wire.control import ConfigValues, ErrorCode, Preset, RunStatus, Status
+from soulsgui.wire.control import ConfigValues, ErrorCode, Preset, RunPlace, RunStatus, Status
 from tests.gui.fake_feed import HELLO, LIVE, LOST, FakeFeed, refusal
 from tests.gui.reading import part_of
 
@@ -83,7 +83,7 @@ def test_a_run_begins_with_the_current_settings_as_they_are(qtbot: QtBot, feed: 
     feed.answers["run.start"] = {"run_id": "r2", "run_dir": "/d/runs/r2"}
     with qtbot.waitSignal(dialog.started) as told:
         dialog.start.click()
-    assert told.args == [{"run_id": "r2", "run_dir": "/d/runs/r2"}]
+    assert told.args == [RunPlace(run_id="r2", run_dir="/d/runs/r2")]
     assert started(feed) == {"if_active": "refuse"}
     assert not dialog.isVisible()
 

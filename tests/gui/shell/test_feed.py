@@ -12,6 +12,7 @@ from soulsgui.gui.shell.protocol import notify_problem
 from soulsgui.gui.states import run_is_active
 from soulsgui.wire.control import (
     ApiError,
+    ClientCount,
     ClientsChange,
     Event,
     EventChange,
@@ -146,13 +147,13 @@ def test_the_same_connection_is_told_once(feed: Feed) -> None:
 def test_a_command_is_carried_and_kept_until_its_answer(qapp: QApplication, feed: Feed) -> None:
     carried: list[tuple[Call, dict[str, Any]]] = []
     feed.carry_with(lambda call, params: carried.append((call, params)))
-    told = heard(feed.call("service.stop", {"name": "trainer"}).done)
+    told = heard(feed.call("service.local_clients", {"count": 3}).done)
     gc.collect()
     assert len(feed.findChildren(Call)) == 1
     call, params = carried.pop()
-    assert (call.server, params) == ("my-server", {"name": "trainer"})
-    call.answer({"stopped": True})
-    assert told == [{"stopped": True}]
+    assert (call.server, params) == ("my-server", {"count": 3})
+    call.answer({"count": 3})
+    assert told == [ClientCount(count=3)]
     del call
     qapp.sendPostedEvents(None, QEvent.Type.DeferredDelete.value)
     assert feed.findChildren(Call) == []

@@ -42,7 +42,7 @@ def test_a_run_from_begin_to_resume(qtbot: QtBot, open_window: OpenWindow, serve
     dialog.goal.setText("1000")
     with qtbot.waitSignal(dialog.started) as started:
         dialog.start.click()
-    run = RunFolder(Path(started.args[0]["run_dir"]))
+    run = RunFolder(Path(started.args[0].run_dir))
     settings = json.loads(run.config.read_text())
     assert (settings["clients"]["local"], settings["stop"]["mean_return"]) == (1, 1000.0)
     record = json.loads(run.run.read_text())

@@ -4,7 +4,7 @@ from pytestqt.qtbot import QtBot
 from soulsgui.gui.feed import Call
 from soulsgui.gui.theme import Theme
 from soulsgui.gui.widgets.command_button import CommandButton, Stage, Words
-from soulsgui.wire.control import ApiError, ErrorCode
+from soulsgui.wire.control import ApiError, ClientCount, ErrorCode
 from tests.gui.reading import shown
 
 WORDS = Words("Quicksave", "Saving …", "Saved")
@@ -18,7 +18,7 @@ class Server:
         self.timeout_s = 10.0
 
     def __call__(self) -> Call:
-        self.calls.append(Call("server.shutdown", "my-server", self.timeout_s))
+        self.calls.append(Call("service.local_clients", "my-server", self.timeout_s))
         return self.calls[-1]
 
 
@@ -42,12 +42,12 @@ def test_a_click_sends_once_and_shows_progress(qtbot: QtBot, button: CommandButt
     server.calls[0].progressed.emit("writing 3 of 5 files")
     assert button.toolTip() == "writing 3 of 5 files"
     with qtbot.waitSignal(button.finished) as signal:
-        server.calls[0].answer({"path": "manual_save/1"})
-    assert signal.args == [{"path": "manual_save/1"}]
+        server.calls[0].answer({"count": 1})
+    assert signal.args == [ClientCount(count=1)]
     assert (button.stage, button.text()) == (Stage.DONE, "Saved")
     button.click()
     assert len(server.calls) == 2
-    server.calls[1].answer({})
+    server.calls[1].answer({"count": 1})
 
 
 def test_where_there_is_nothing_to_send_any_more_it_stays_as_it_was(button: CommandButton) -> None:
@@ -77,7 +77,7 @@ def test_without_an_answer_it_offers_a_retry(qtbot: QtBot, button: CommandButton
     server.timeout_s = 10.0
     button.click()
     assert len(server.calls) == 2
-    server.calls[1].answer({})
+    server.calls[1].answer({"count": 1})
     assert button.stage is Stage.DONE
 
 
@@ -90,11 +90,11 @@ def test_a_late_answer_counts(qtbot: QtBot, button: CommandButton, server: Serve
     if again:
         button.click()
     with qtbot.waitSignal(button.finished) as signal:
-        server.calls[0].answer({"path": "manual_save/1"})
-    assert signal.args == [{"path": "manual_save/1"}]
+        server.calls[0].answer({"count": 1})
+    assert signal.args == [ClientCount(count=1)]
     assert button.stage is (Stage.RUNNING if again else Stage.DONE)
     assert ("carried out after all" in button.toolTip()) is again
-    server.calls[-1].answer({})
+    server.calls[-1].answer({"count": 1})
     assert button.stage is Stage.DONE
 
 
@@ -108,7 +108,7 @@ def test_a_late_refusal_is_told_beside_the_retry(qtbot: QtBot, button: CommandBu
         server.calls[0].refuse(REFUSAL)
     assert signal.args == [REFUSAL]
     assert button.stage is Stage.RUNNING
-    server.calls[1].answer({})
+    server.calls[1].answer({"count": 1})
 
 
 def test_what_is_not_possible_now_is_disabled_with_the_reason(button: CommandButton, server: Server) -> None:
