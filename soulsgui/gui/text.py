@@ -20,7 +20,7 @@ _LATEST = 32_500_000_000  # as `Moment` has it: near the end of the year 2999
 _UNITS = ((_DAY_S, "d"), (3600, "h"), (60, "min"), (1, "s"))
 
 
-def plain(words: str, most: int = LONGEST_DETAILS) -> str:
+def plain(words: str, most: int | None = LONGEST_DETAILS) -> str:
     """Return words to be shown, cut and without what steers; other computers and files may say anything."""
     return printable(words, most, lines=True)
 

@@ -2,6 +2,7 @@ import json
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 from soulsgui.wire.messages.base import Instance, Message
 from soulsgui.wire.messages.heartbeat import MAX_BYTES, Heartbeat, InferenceFigures
@@ -179,3 +180,9 @@ def test_what_a_server_wants_to_run_imitates_nothing_and_hides_nothing() -> None
         "called when it fails": "its.own:start",
         "imported": "its, its.own",
     }
+
+
+@pytest.mark.parametrize("wrapper", [None, 1.5, ["its:Own"], True])
+def test_a_wrapper_is_a_name_or_a_name_with_arguments(wrapper: object) -> None:
+    with pytest.raises(ValidationError):
+        Execution.model_validate({"env_id": "CartPole-v1", "env_wrappers": [wrapper]})

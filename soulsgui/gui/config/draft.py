@@ -118,7 +118,7 @@ def read_problems(plain: Iterable[Mapping[str, Any]]) -> list[Problem]:
     return [
         Problem(
             str(one.get("source", "")),
-            one.get("line"),
+            _line(one.get("line")),
             str(one.get("key") or ""),
             one.get("value"),
             str(one.get("reason", "")),
@@ -126,6 +126,13 @@ def read_problems(plain: Iterable[Mapping[str, Any]]) -> list[Problem]:
         )
         for one in plain
     ]
+
+
+_MOST_LINES = 2**31 - 1  # that a text on the screen can have
+
+
+def _line(told: object) -> int | None:
+    return told if isinstance(told, int) and 1 <= told <= _MOST_LINES else None
 
 
 def reason(problem: Problem) -> str:

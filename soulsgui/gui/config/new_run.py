@@ -25,7 +25,7 @@ from soulsgui.gui.feed import Call, Feed
 from soulsgui.gui.fetch import Fetch
 from soulsgui.gui.models.connection import why_not
 from soulsgui.gui.models.rules import run_title
-from soulsgui.gui.settings.spec import as_yaml
+from soulsgui.gui.settings.spec import as_yaml, specs
 from soulsgui.gui.states import run_is_active
 from soulsgui.gui.theme import GAP_M
 from soulsgui.gui.widgets.boxes import NO_MARGINS, row
@@ -49,12 +49,13 @@ class RunSettings:
     from_checkpoint: bool = False  # whether it begins with the settings of a run's checkpoint instead
 
     def value(self, key: str) -> Any:
-        """Return the value a setting would have."""
+        """Return the value a setting would have; None where that is none: who begins the run is told why."""
         preset = self.preset.values if self.preset is not None else {}
         below = (self.config.run,) if self.from_checkpoint else (preset, self.config.saved)
         chosen = (*below, self.overrides)
         layers = (shipped_values(self.config.defaults, *chosen), *chosen)
-        return next((layer[key] for layer in reversed(layers) if key in layer), None)
+        found = next((layer[key] for layer in reversed(layers) if key in layer), None)
+        return None if specs()[key].check(found)[1] else found
 
     def changes(self, wanted: Mapping[str, Any]) -> dict[str, Any]:
         """Return the overrides to begin with, when the user wants these values."""

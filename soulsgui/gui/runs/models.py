@@ -1,7 +1,7 @@
 """Runs, their checkpoints and their events as tables show them. Pure but for the models."""
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -57,6 +57,10 @@ class GroupRow(RunSummary):
     over: int
     open: bool  # whether its runs are shown
     statistics: Experiment | None = None  # of an experiment, over the best mean returns of its runs
+    # Sums, which may be larger than what one run can tell.
+    env_steps: int = 0
+    episodes: int = 0
+    size_bytes: int = 0
 
     @property
     def total(self) -> int:
@@ -226,8 +230,7 @@ class RunsModel(RecordsModel[RunSummary]):
     def take(self, runs: Iterable[RunSummary], status: RunStatus, queue: Iterable[QueuedRun] = ()) -> None:
         """Take the library anew, with what the newest status says of one of them, and the runs that wait."""
         found = [with_status(run, status) for run in runs]
-        names = dict.fromkeys(group_of(run) for run in found)
-        self.replace([*found, *(self._group(name, found) for name in names if name), *queued_rows(queue)])
+        self.replace([*found, *self._groups(found), *queued_rows(queue)])
 
     def take_experiments(self, found: Iterable[Experiment]) -> None:
         """Take the statistics of experiments."""
@@ -246,15 +249,18 @@ class RunsModel(RecordsModel[RunSummary]):
     def regroup(self) -> None:
         """Sum up every group again."""
         runs = [row for row in self.records if not isinstance(row, GroupRow)]
-        names = dict.fromkeys(group_of(run) for run in runs)
-        self.replace([*runs, *(self._group(name, runs) for name in names if name)])
+        self.replace([*runs, *self._groups(runs)])
 
-    def _group(self, name: str, runs: Iterable[RunSummary]) -> GroupRow:
-        members = [run for run in runs if group_of(run) == name]
-        row = group_row(members, self._opened.get(name), self._experiments.get(name))
-        if row.open:
-            self._opened[name] = True  # when its last run ends, it stays as it is
-        return row
+    def _groups(self, runs: Iterable[RunSummary]) -> Iterator[GroupRow]:
+        members: dict[str, list[RunSummary]] = {}
+        for run in runs:
+            if name := group_of(run):
+                members.setdefault(name, []).append(run)
+        for name, together in members.items():
+            row = group_row(together, self._opened.get(name), self._experiments.get(name))
+            if row.open:
+                self._opened[name] = True  # when its last run ends, it stays as it is
+            yield row
 
     def arrange(self, rows: list[RunSummary]) -> list[RunSummary]:
         """Put the active run and the queue on top, and the runs of each open group below its row."""

@@ -178,7 +178,7 @@ class RunnerLink:
         url = f"{self.control.url}{PREFIX}/commands/{name}"
         try:
             async with self._opened().post(
-                url, json=params, timeout=aiohttp.ClientTimeout(total=timeout_s)
+                url, json=params, timeout=aiohttp.ClientTimeout(total=timeout_s), allow_redirects=False
             ) as response:
                 result = (await _read(response)).get("result")
         except TimeoutError as error:
@@ -202,8 +202,10 @@ class RunnerLink:
 
         url = f"{self.control.url}{PREFIX}/files/{quote(file_id, safe='')}"
         try:
-            async with self._opened().get(url, timeout=_transfer_timeout()) as response:
-                if response.status >= 400:
+            async with self._opened().get(
+                url, timeout=_transfer_timeout(), allow_redirects=False
+            ) as response:
+                if response.status >= 300:
                     await _read(response)
                 with AtomicFile(path) as file:
                     here = 0
@@ -233,7 +235,9 @@ class RunnerLink:
         try:
             with path.open("rb") as file:
                 parts = _parts_of(file, path.stat().st_size, told)
-                async with self._opened().post(url, data=parts, timeout=_transfer_timeout()) as response:
+                async with self._opened().post(
+                    url, data=parts, timeout=_transfer_timeout(), allow_redirects=False
+                ) as response:
                     return await _read(response)
         except (aiohttp.ClientError, TimeoutError, *_NO_ANSWER) as error:
             raise _unreachable(self.control, error) from error
@@ -327,7 +331,7 @@ async def _read(response: "ClientResponse") -> dict[str, Any]:
     answer = json.loads(text)
     if not isinstance(answer, dict):
         raise ValueError("it is no object")
-    if response.status >= 400:
+    if response.status >= 300:  # also one that sends us elsewhere: no runner does
         raise _refusal(response.status, answer)
     return answer
 

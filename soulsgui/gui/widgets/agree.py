@@ -44,7 +44,9 @@ class AgreeDialog(FormDialog):
         self.always = QCheckBox(always, self)
         form = QFormLayout()
         for name, value in asks.words().items():
-            form.addRow(muted(Label(name.capitalize(), self)), wrapped(value, self, selectable=True))
+            form.addRow(
+                muted(Label(name.capitalize(), self)), wrapped(value, self, selectable=True, whole=True)
+            )
         self.always.setVisible(bool(always))
         if always:
             form.addRow(self.always)

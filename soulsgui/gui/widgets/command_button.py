@@ -57,7 +57,7 @@ class CommandButton(FittingButton):
 
     def __init__(self, words: Words, icon: str, start: MakeCall, parent: QWidget | None = None) -> None:
         super().__init__(parent=parent)
-        self._words = words
+        self._words = self._sent = words
         self._icon = icon
         self._start = start
         self._call: Call | None = None
@@ -79,6 +79,7 @@ class CommandButton(FittingButton):
         if self.stage is Stage.RUNNING:
             return
         self._calm.stop()
+        self._sent = self._words
         self._show(Stage.RUNNING)
         if self._call is not None:
             earlier = self._call
@@ -104,7 +105,8 @@ class CommandButton(FittingButton):
         """Do something else from now on; a command under way is left to end as it may."""
         others = (words, icon) != (self._words, self._icon)
         self._words, self._icon, self._start = words, icon, start
-        if others and self.stage is Stage.IDLE:
+        # With the words of the last command, which failed, a click would do something else than it says.
+        if others and self.stage not in (Stage.RUNNING, Stage.DONE):
             self._show(Stage.IDLE)
 
     def allow(self, allowed: bool, why: str = "") -> None:
@@ -147,8 +149,8 @@ class CommandButton(FittingButton):
         self.stage = stage
         looks = {
             Stage.IDLE: (self._words.idle, self._icon, Tone.TEXT),
-            Stage.RUNNING: (self._words.running, "state-busy", Tone.BUSY),
-            Stage.DONE: (self._words.done, "state-good", Tone.GOOD),
+            Stage.RUNNING: (self._sent.running, "state-busy", Tone.BUSY),
+            Stage.DONE: (self._sent.done, "state-good", Tone.GOOD),
             Stage.FAILED: (self._words.idle, "state-bad", Tone.BAD),
             Stage.SILENT: ("Retry", "state-warning", Tone.WARNING),
         }

@@ -13,6 +13,7 @@ from soulsgui.gui.icons import colours_of, pixmap
 from soulsgui.gui.states import Look
 from soulsgui.gui.theme import GAP_S
 from soulsgui.gui.widgets.boxes import NO_MARGINS, row
+from soulsgui.wire.messages.base import LONGEST_DETAILS
 
 
 def set_property(widget: QWidget, name: str, value: str) -> None:
@@ -38,15 +39,20 @@ def keep_place(widget: QWidget, keep: bool = True) -> None:
 
 
 class Label(QLabel):
-    """Text as it is: nothing in it is markup, whoever wrote it."""
+    """Text as it is: nothing in it is markup, whoever wrote it.
 
-    def __init__(self, words: str = "", parent: QWidget | None = None) -> None:
-        super().__init__(text.plain(words), parent)
+    It is cut where it is longer than anybody reads, unless it is to be agreed to: then it is shown `whole`,
+    and its bound is that of what is asked for.
+    """
+
+    def __init__(self, words: str = "", parent: QWidget | None = None, whole: bool = False) -> None:
+        self._most = None if whole else LONGEST_DETAILS
+        super().__init__(text.plain(words, self._most), parent)
         self.setTextFormat(Qt.TextFormat.PlainText)
 
     def setText(self, words: str) -> None:
         """Say something else."""
-        super().setText(text.plain(words))
+        super().setText(text.plain(words, self._most))
 
 
 L = TypeVar("L", bound=QLabel)
@@ -58,9 +64,11 @@ def muted(label: L) -> L:
     return label
 
 
-def wrapped(words: str, parent: QWidget, tone: str = "", selectable: bool = False) -> QLabel:
+def wrapped(
+    words: str, parent: QWidget, tone: str = "", selectable: bool = False, whole: bool = False
+) -> QLabel:
     """Return a label of several lines."""
-    label = Label(words, parent)
+    label = Label(words, parent, whole)
     label.setWordWrap(True)
     if tone:
         label.setProperty("tone", tone)
@@ -148,17 +156,21 @@ class WrappedLabel(Label):
 
 
 class Prose(QLabel):
-    """Sentences with room between their lines; nothing in them is markup, whoever wrote them."""
+    """Sentences with room between their lines; nothing in them is markup, whoever wrote them.
 
-    def __init__(self, words: str = "", parent: QWidget | None = None) -> None:
+    They are cut, or shown `whole`, as a `Label` is.
+    """
+
+    def __init__(self, words: str = "", parent: QWidget | None = None, whole: bool = False) -> None:
         super().__init__(parent)
+        self._most = None if whole else LONGEST_DETAILS
         self.setTextFormat(Qt.TextFormat.RichText)
         self.setWordWrap(True)
         self.setText(words)
 
     def setText(self, words: str) -> None:
         """Say something else."""
-        self._words = text.plain(words)
+        self._words = text.plain(words, self._most)
         super().setText(text.spaced(html.escape(self._words).replace("\n", "<br>")))
 
     def text(self) -> str:

@@ -109,7 +109,7 @@ class Execution(Message):
 
     env_id: str
     env_kwargs: Keyed[Any] = Field(default_factory=dict)
-    env_wrappers: Listed[Any] = Field(default_factory=list)
+    env_wrappers: Listed[str | Keyed[Any]] = Field(default_factory=list)
     num_envs: Whole = 1
     workers: Whole = 0
     restart_hook: str = ""

@@ -184,3 +184,17 @@ def test_something_new_is_shown_whole_and_agreed_to_by_its_digest(theme: Theme, 
     assert feed.sent[-1].params["always"] is True
     feed.sent[-1].call.answer({})
     assert dialog.result() == dialog.DialogCode.Accepted
+
+
+def test_what_is_agreed_to_is_shown_to_its_last_word(asked: _Asked, qtbot: QtBot) -> None:
+    wrappers = [f"harmless_{number}.wrappers:TimeLimit" for number in range(300)]
+    asks = TOY.model_copy(update={"env_wrappers": [*wrappers, "zz_canary:Own"]})
+    assert not asks.too_long
+    dialog = agree_dialog(asked.feed, SERVER, asks)
+    qtbot.addWidget(dialog)
+    said = [label.text() for label in dialog.findChildren(QLabel)]
+    assert len([words for words in said if "zz_canary" in words]) == 2, "among the wrappers and the modules"
+    asked.panel.ask(INVITATION)
+    offered = OFFERED.model_copy(update={"runs": asks})
+    asked.feed.sent[-1].call.answer(offered.model_dump(mode="json"))
+    assert asked.panel.lines["what"].words.text().count("zz_canary") == 2

@@ -113,3 +113,10 @@ def test_of_a_long_value_a_sentence_has_the_beginning() -> None:
     assert told.startswith("Line 4: seed = xxx")
     assert told.endswith("x…: should be a whole number.")
     assert len(told) < 300
+
+
+@pytest.mark.parametrize("line", [-(2**63), 0, 2**63, 1.5, "4", None])
+def test_a_mistake_in_a_line_that_no_text_has_is_one_of_the_whole_text(line: object) -> None:
+    (problem,) = read_problems([{"source": "config.yaml", "line": line, "key": "seed", "reason": "is bad"}])
+    assert problem.line is None
+    assert by_line([problem]) == {}

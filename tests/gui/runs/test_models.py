@@ -6,9 +6,11 @@ from PySide6.QtWidgets import QApplication
 
 from soulsgui.gui.runs.models import (
     CHECKPOINT_COLUMNS,
+    GroupRow,
     RunsModel,
     condition_look,
     described,
+    group_of,
     with_status,
 )
 from soulsgui.gui.states import kind_look
@@ -83,3 +85,28 @@ def test_runs_without_a_name_are_told_apart_by_their_start_and_the_best_mean_say
     assert {model.index(row, name).data() for row in range(3)} == {"old", "2026-11-24 13:16:32", "odd"}
     told = model.headerData(best, Qt.Orientation.Horizontal, Qt.ItemDataRole.ToolTipRole)
     assert "at its end may be lower" in told
+
+
+def test_the_sums_of_a_group_may_be_larger_than_what_one_run_can_tell(qapp: QApplication) -> None:
+    model = RunsModel()
+    runs = [RunSummary(id=f"r{number}", experiment="e", size_bytes=2**63 - 1) for number in range(3)]
+    model.take(runs, RunStatus())
+    assert [row.size_bytes for row in model.records if isinstance(row, GroupRow)] == [3 * (2**63 - 1)]
+    assert model.rowCount() == 1
+
+
+def test_each_run_is_looked_at_once_however_many_groups_there_are(
+    qapp: QApplication, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[str] = []
+
+    def counted(run: RunSummary) -> str:
+        seen.append(run.id)
+        return group_of(run)
+
+    model = RunsModel()
+    runs = [RunSummary(id=f"r{number}", experiment=f"e{number}") for number in range(100)]
+    monkeypatch.setattr("soulsgui.gui.runs.models.group_of", counted)
+    model.take(runs, RunStatus())
+    assert model.rowCount() == 100
+    assert len(seen) < 10 * len(runs)

@@ -476,6 +476,26 @@ async def test_an_answer_without_end_is_read_up_to_a_limit(listen: Listen) -> No
     assert sum(sent) < 64 * 2**20
 
 
+@pytest.mark.parametrize("status", [302, 307])
+async def test_a_server_sends_the_window_to_no_other_program(
+    listen: Listen, tmp_path: Path, status: int
+) -> None:
+    elsewhere: list[str] = []
+
+    async def handle(request: web.Request) -> web.Response:
+        if request.path == "/elsewhere":
+            elsewhere.append(request.method)
+            return web.json_response({"result": {}})
+        return web.json_response({}, status=status, headers={"Location": "/elsewhere"})
+
+    link, file = await listen(handle), tmp_path / "run.zip"
+    file.write_bytes(b"kept")
+    for ask in (link.command("runs.list", {}, LIMIT_S), link.download("1", file), link.upload(file)):
+        with pytest.raises(CommandFailedError):
+            await ask
+    assert (elsewhere, file.read_bytes()) == ([], b"kept")
+
+
 async def test_what_would_become_more_than_the_window_can_hold_stays_packed(listen: Listen) -> None:
     async def handle(_: web.Request) -> web.Response:
         bomb = gzip.compress(b'{"result": {"name": "' + b"x" * 64 * 2**20 + b'"}}', 1)

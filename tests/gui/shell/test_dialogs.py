@@ -147,6 +147,15 @@ def test_the_values_shown_of_a_preset_are_those_that_a_run_begins_with(name: str
     assert [key for key, value in expected.items() if not same(key, choice.value(key), value)] == []
 
 
+def test_a_dialog_opens_before_settings_that_are_none(qtbot: QtBot, feed: FakeFeed) -> None:
+    wrong = {"stop.mean_return": "high", "clients.local": [1], "seed": {"a": 1}, "algorithm": None}
+    feed.answers["config.get"] = CONFIG | {"saved": wrong}
+    dialog = new_run(qtbot, feed)
+    assert (dialog.goal.text(), dialog.clients.value()) == ("", 0)
+    dialog.seeds.setValue(2)
+    dialog.as_sweep.click()
+
+
 def test_a_list_that_means_the_same_as_in_the_preset_is_no_setting_that_wins(
     qtbot: QtBot, feed: FakeFeed
 ) -> None:

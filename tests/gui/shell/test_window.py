@@ -38,7 +38,7 @@ from soulsgui.wire.control import (
     Snapshot,
     Status,
 )
-from soulsgui.wire.messages.server_config import Execution
+from soulsgui.wire.messages.server_config import LONGEST_EXECUTION, Execution
 from tests.gui.fake_feed import HELLO, NOTHING_YET, FakeFeed, refusal
 from tests.gui.questions import answer
 from tests.gui.reading import part_of, shown, words_of
@@ -609,6 +609,20 @@ def test_what_a_run_from_elsewhere_would_run_is_asked_about_and_agreed_to_by_its
     with qtbot.waitSignal(dialog.accepted):
         again.call.answer({"run_id": "r1", "run_dir": "/r1"})
     assert not [row for row in solved.messages.rows if row.notice.text == refused["message"]]
+
+
+def test_nobody_is_asked_to_agree_to_what_a_command_does_not_run_or_to_what_nobody_can_read(
+    qtbot: QtBot, solved: MainWindow, feed: FakeFeed
+) -> None:
+    short = Execution(env_id="theirs:Game-v0")
+    for command, asks in (
+        ("runs.list", short),
+        ("run.resume", short.model_copy(update={"env_kwargs": {"length": "xy" * LONGEST_EXECUTION}})),
+    ):
+        feed.answers.pop(command, None)
+        call = feed.call(command, {"run": "r1"} if command == "run.resume" else {})
+        call.refuse(ApiError(code=ErrorCode.NOT_AGREED, message="It wants to run theirs.", asks=asks))
+        assert solved.findChild(AgreeDialog) is None
 
 
 def test_one_click_starts_the_first_run_of_the_preset(qtbot: QtBot, make: Make, feed: FakeFeed) -> None:

@@ -127,3 +127,20 @@ def test_a_call_answers_once(qtbot: QtBot) -> None:
         call.refuse(REFUSAL)
         call.answer({})
     assert call.over
+
+
+@pytest.mark.parametrize("silent", [False, True])
+def test_a_button_that_does_something_else_now_says_so_whatever_became_of_its_last_command(
+    button: CommandButton, server: Server, silent: bool
+) -> None:
+    button.click()
+    (server.calls[0].silent.emit if silent else server.calls[0].refuse)(REFUSAL)
+    button.set_words(Words("Continue", "Continuing …", "Continued"), "play", server)
+    assert (button.stage, button.text()) == (Stage.IDLE, "Continue")
+
+
+def test_what_was_done_is_said_in_the_words_of_what_was_sent(button: CommandButton, server: Server) -> None:
+    button.click()
+    button.set_words(Words("Continue", "Continuing …", "Continued"), "play", server)
+    server.calls[0].answer({})
+    assert button.text() == "Saved"
