@@ -66,6 +66,7 @@ class RunSettings:
 _MOST_CLIENTS = 64
 _MOST_SEEDS = 100
 _NOTE_LINES = 3
+_PICTURE_PX = 89  # how high a picture of `picture_of` is
 _CHARACTERS = 62
 
 
@@ -154,7 +155,8 @@ class NewRunDialog(FormDialog):
         self.active = wrapped("", self, "warning", selectable=True)
         self._task = QWidget(self)
         row((self.picture, Qt.AlignmentFlag.AlignTop), (self.hint, 1), on=self._task, margins=NO_MARGINS)
-        for line in (self.no_goal, self._task, self.active):
+        self._task.setMinimumHeight(_PICTURE_PX)  # so that nothing moves once it is known
+        for line in (self.no_goal, self.active):
             line.hide()
 
     def _make_buttons(self) -> None:
@@ -200,12 +202,16 @@ class NewRunDialog(FormDialog):
         if self._config is None or not self._shipped.known:
             self.again.hide()
             self.wrong.hide()
+            if self._waiting_words:
+                self.hint.setText(self._waiting_words)
         self._shipped.want()
         if self._config is None and not self._fetch_config.waiting:
             self._fetch_config.request()
 
     def _not_had(self, error: ApiError) -> None:
         self._begins_when_possible = False
+        if self._waiting_words:
+            self.hint.clear()
         self.show_problem(error)
         self.again.show()
 
@@ -288,7 +294,6 @@ class NewRunDialog(FormDialog):
         picture = picture_of(str(choice.value(ENVIRONMENT)))
         self.picture.setPixmap(picture)
         self.picture.setVisible(not picture.isNull())
-        self._task.show()
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """Enter that is pressed before the settings are here begins the run as soon as they are."""
@@ -304,6 +309,7 @@ class NewRunDialog(FormDialog):
 
     def _send(self, if_active: str = "") -> Call:
         self.wrong.hide()
+        self._update()
         choice = self._choice()
         goal = float(self.goal.text()) if self.goal.text() else None
         wanted = {CLIENTS: self.clients.value(), GOAL: goal}
@@ -333,14 +339,20 @@ class NewRunDialog(FormDialog):
             self.say_wrong("The search does not fit the settings: fix what is marked.")
         else:
             super().show_problem(error)
+        self._update()
 
     def _started(self, result: RunPlace | SweepStatus) -> None:
         self.started.emit(result)
         self.accept()
 
     def _update(self) -> None:
-        if Stage.RUNNING in (self.start.stage, self.queue.stage):
+        begun = [button for button in (self.start, self.queue) if button.stage is Stage.RUNNING]
+        self.leave.setText("&Close" if begun else "&Cancel")  # which does not take back what was sent
+        if begun:
             # What goes on now may be the very run that is being begun.
+            for button in (self.start, self.queue):
+                if button not in begun:
+                    button.allow(False, "The run is being begun")
             return
         run = self._feed.status.run
         active, sweep = run_is_active(run.state), self.as_sweep.isChecked()

@@ -5,8 +5,8 @@ import io
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 
-from PySide6.QtCore import QBuffer, QByteArray, QIODevice, QPoint, QRect, QSize
-from PySide6.QtGui import QPainter, QPixmap
+from PySide6.QtCore import QBuffer, QByteArray, QIODevice, QMargins, QPoint, QRect, QSize
+from PySide6.QtGui import QPainter, QPalette, QPixmap
 from PySide6.QtSvg import QSvgGenerator
 from PySide6.QtWidgets import QWidget
 
@@ -18,6 +18,7 @@ _COLUMNS = (
     "run", "metric", "client", "attempt", "episode", "env_steps", "update", "time", "value", "smoothed", "x",
     "mean", "low", "high", "rows", "overwritten",
 )  # fmt: skip
+_MARGIN_PX = 12
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
@@ -62,19 +63,25 @@ def _no_formula(name: str) -> str:
 
 def as_pixmap(above: QWidget, below: QWidget) -> QPixmap:
     """Return two widgets below each other as a picture."""
-    pictures = above.grab(), below.grab()
-    whole = QPixmap(pictures[0].width(), sum(one.height() for one in pictures))
-    whole.setDevicePixelRatio(pictures[0].devicePixelRatio())
+    ratio = above.devicePixelRatioF()
+    whole = QPixmap(_whole(above, below) * ratio)
+    whole.setDevicePixelRatio(ratio)
+    whole.fill(above.palette().color(QPalette.ColorRole.Window))
     painter = QPainter(whole)
-    painter.drawPixmap(0, 0, pictures[0])
-    painter.drawPixmap(0, above.height(), pictures[1])
+    painter.drawPixmap(_MARGIN_PX, _MARGIN_PX, above.grab())
+    painter.drawPixmap(_MARGIN_PX, _MARGIN_PX + above.height(), below.grab())
     painter.end()
     return whole
 
 
+def _whole(above: QWidget, below: QWidget) -> QSize:
+    """Return the size of both, with what is free around them."""
+    return QSize(above.width(), above.height() + below.height()).grownBy(QMargins(*4 * [_MARGIN_PX]))
+
+
 def as_svg(title: str, above: QWidget, below: QWidget) -> bytes:
     """Return two widgets below each other as a drawing that can be enlarged."""
-    size = QSize(above.width(), above.height() + below.height())
+    size = _whole(above, below)
     drawing = QByteArray()
     target = QBuffer(drawing)
     target.open(QIODevice.OpenModeFlag.WriteOnly)
@@ -86,7 +93,8 @@ def as_svg(title: str, above: QWidget, below: QWidget) -> bytes:
     generator.setResolution(above.logicalDpiX())
     generator.setTitle(title)
     painter = QPainter(generator)
-    above.render(painter, QPoint())
-    below.render(painter, QPoint(0, above.height()))
+    painter.fillRect(QRect(QPoint(), size), above.palette().color(QPalette.ColorRole.Window))
+    above.render(painter, QPoint(_MARGIN_PX, _MARGIN_PX))
+    below.render(painter, QPoint(_MARGIN_PX, _MARGIN_PX + above.height()))
     painter.end()
     return bytes(drawing.data())

@@ -180,8 +180,10 @@ class ComparePanel(QWidget):
         if len(self._rows) > most:
             return f"At most {most} can be compared."
         groups = [one for one in self._rows if isinstance(one, GroupRow)]
-        mixed = groups and not self._experiments
-        return "Choose runs alone, or experiments alone, to compare them." if mixed else ""
+        if groups and not self._experiments:
+            return "Choose runs alone, or experiments alone, to compare them."
+        waits = any(isinstance(one, QueuedRow) for one in self._rows)
+        return "A run that waits in the queue has nothing to compare yet." if waits else ""
 
     def _ask(self) -> Call | None:
         if self._why_not():
@@ -208,7 +210,7 @@ class ComparePanel(QWidget):
         self._words.setText(error.words(" "))
 
     def _show(self, names: Sequence[str], lines: Sequence[Line]) -> None:
-        columns = [Column[Line]("what", "", lambda line: line.what, width=26)]
+        columns = [Column[Line]("what", "", lambda line: line.what, width=34)]
         columns += [_column_of(place, name) for place, name in enumerate(names)]
         model = RecordsModel(columns, lambda line: line.what, parent=self.table)
         model.replace(lines)

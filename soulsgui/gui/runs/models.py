@@ -162,10 +162,14 @@ def _name(run: RunSummary) -> str:
 
 
 def _counted(
-    name: str, title: str, words: Callable[[Any], str], key: Callable[[RunSummary], float]
+    name: str,
+    title: str,
+    words: Callable[[Any], str],
+    key: Callable[[RunSummary], float],
+    **more: Any,
 ) -> Column[RunSummary]:
     """Return a column of what runs that have begun have made."""
-    return number(name, title, lambda run: "" if isinstance(run, QueuedRow) else words(key(run)), key)
+    return number(name, title, lambda run: "" if isinstance(run, QueuedRow) else words(key(run)), key, **more)
 
 
 _BEST = (
@@ -203,7 +207,7 @@ RUN_COLUMNS: tuple[Column[RunSummary], ...] = (
         about=_BEST,
         tip=_best_tip,
     ),
-    _counted("seconds", "Duration", text.duration, lambda run: run.seconds),
+    _counted("seconds", "Duration", text.duration, lambda run: run.seconds, width=11),
     _counted("size", "Size", text.size, lambda run: run.size_bytes),
     number(
         "created",

@@ -130,6 +130,7 @@ _WORDS = {
     "ppo": "PPO",
     "rho": "ρ",
     "sac": "SAC",
+    "tensorboard": "TensorBoard",
     "vtrace": "V-trace",
 }
 

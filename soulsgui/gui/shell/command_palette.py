@@ -220,7 +220,8 @@ def _press(controls: list[_Control], name: str, window: "MainWindow", waited_ms:
 def _settings(shell: "MainWindow") -> Iterator[Entry]:
     for key, spec in specs().items():
         act = partial(shell.show_page, CONFIG, setting=key)
-        yield Entry("Setting", spec.title, "configure", act, f"{key}: {spec.info.description}")
+        about = spec.info.description.replace("`", "")
+        yield Entry("Setting", spec.title, "configure", act, f"{key}: {about}")
 
 
 class CommandPalette(FittingDialog):

@@ -35,7 +35,7 @@ from soulsgui.gui.widgets.dialog import ask_where_to_save
 from soulsgui.gui.widgets.empty_state import EmptyState
 from soulsgui.gui.widgets.fitting_button import FittingButton
 from soulsgui.gui.widgets.inputs import leave_wheel_to_page
-from soulsgui.gui.widgets.labels import Label, muted, set_property, wrapped
+from soulsgui.gui.widgets.labels import Label, keep_place, muted, set_property, wrapped
 from soulsgui.wire.control import (
     BEST,
     NEWEST,
@@ -144,6 +144,7 @@ class WatchPane(QWidget):
         self.stand_narrow(False)
         parts = (row((self.checkpoint, 1), self.save), (self._middle, 1), self.slider)
         self.of_film = muted(wrapped("", self, selectable=True))
+        keep_place(self.of_film)  # so that the picture stays as large as the one beside it
         self.of_film.hide()
         told = row((self.words, 1), self.progress)
         column(*parts, told, self.of_film, on=self, margins=NO_MARGINS, gap_px=GAP_S)
@@ -319,6 +320,7 @@ class WatchPane(QWidget):
         if first:
             self._shown_at = self._clock()
             self.stack.setCurrentWidget(self.picture)
+            self.progress.show()
             if not isinstance(self.window().focusWidget(), QAbstractSpinBox):  # somebody types a seed there
                 self.picture.setFocus()
             self._allow()
@@ -425,7 +427,7 @@ class WatchPane(QWidget):
         set_property(self.words, "tone", tone)
 
     def _say_starting(self, doing: str) -> None:
-        self.progress.show()
+        self.progress.hide()
         self.empty.button.hide()
         self.empty.say("Starting …", text.sentence(doing[:1].upper() + doing[1:]) if doing else "")
         self.stack.setCurrentWidget(self.empty)

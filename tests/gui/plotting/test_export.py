@@ -56,7 +56,7 @@ def test_a_clients_name_is_no_formula_of_a_spreadsheet() -> None:
 def test_a_picture_has_both_widgets_and_a_drawing_their_words_as_words(qtbot: QtBot) -> None:
     above, below = shown(qtbot, QLabel("Return"), 200, 100), shown(qtbot, QLabel("Episode"), 200, 40)
     root = ElementTree.fromstring(as_svg("SoulsGUI", above, below))
-    assert root.attrib["viewBox"] == "0 0 200 140"
+    assert root.attrib["viewBox"] == "0 0 224 164"
     words = ["".join(one.itertext()).strip() for one in root.iter() if one.tag.endswith("text")]
     assert words == ["Return", "Episode"]
-    assert as_pixmap(above, below).deviceIndependentSize().toSize() == QSize(200, 140)
+    assert as_pixmap(above, below).deviceIndependentSize().toSize() == QSize(224, 164)

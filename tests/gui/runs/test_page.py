@@ -27,7 +27,7 @@ from soulsgui.wire.control import (
 from soulsgui.wire.messages.server_config import Execution
 from tests.gui.fake_feed import HELLO, LIVE, LOST, FakeFeed, FakeShell, refusal
 from tests.gui.questions import answer, question
-from tests.gui.reading import part_of, shown
+from tests.gui.reading import part_of, shown, words_of
 from tests.gui.settings.test_form import BASE
 from tests.states import checkpoint, checkpoint_row
 
@@ -557,6 +557,24 @@ def test_the_seeds_of_an_experiment_stand_below_its_mean_and_are_shown_on_demand
     assert [page.model.name_at(row) for row in range(page.model.rowCount())] == [name, SEEDS[1].id]
 
 
+def test_the_duration_of_a_run_is_not_cut(qtbot: QtBot, page: RunsPage, server: FakeFeed) -> None:
+    long = PAST.model_copy(update={"seconds": 60 * 58 + 58})
+    server.answers["runs.list"] = listed(long)
+    page.resize(1150, 700)
+    page.refresh()
+    qtbot.waitUntil(lambda: list(page.model.records) == [long])
+    column = page.model.column_number("seconds")
+    assert page.table.columnWidth(column) >= page.table.sizeHintForColumn(column) > 0
+
+
+def test_a_run_that_waits_is_not_compared(page: RunsPage, server: FakeFeed) -> None:
+    server.change_queue([QueuedRun(number=4, name="next")])
+    page.table.selectAll()
+    assert page.compare.isVisible()
+    assert "A run that waits in the queue has nothing to compare yet." in words_of(page.compare)
+    assert not server.sent_of("runs.compare")
+
+
 def test_two_runs_are_compared_and_their_rows_copied(
     qtbot: QtBot, page: RunsPage, server: FakeFeed, shell: FakeShell
 ) -> None:
@@ -577,6 +595,7 @@ def test_two_runs_are_compared_and_their_rows_copied(
     model = page.compare.table.model()
     compared = [model.index(row, 0).data() for row in range(model.rowCount())]
     assert "Mean return of the best model" in compared
+    assert page.compare.table.columnWidth(0) >= page.compare.table.sizeHintForColumn(0) > 0
     short = [model.index(compared.index("ppo.epochs"), column).data() for column in range(3)]
     assert short == ["ppo.epochs", "4", "—"]  # what the answer of an odd server lacks
     last = model.rowCount() - 1

@@ -94,6 +94,7 @@ def test_ranges_sizes_and_names_are_told_for_people() -> None:
     assert specs()["ppo.n_steps"].hint(256) == ""
     assert title_of("gae_lambda") == "GAE lambda"
     assert title_of("num_envs") == "Number of environments"
+    assert title_of("tensorboard") == "TensorBoard"
 
 
 def test_search_looks_at_key_title_and_explanation() -> None:

@@ -124,6 +124,11 @@ def test_it_finds_each_kind_of_thing_and_leads_there(qtbot: QtBot, window: MainW
     part_of(window, ManualDialog).close()
 
 
+def test_what_a_setting_does_is_told_without_the_marks_of_code(find: Find) -> None:
+    told = rows(find("stop.judged_by"))[0][1]
+    assert "stop.judged_by says which mean." in told
+
+
 def test_every_command_is_there_with_its_key_and_one_that_is_off_with_the_reason(
     qtbot: QtBot, window: MainWindow, fake: FakeFeed, find: Find
 ) -> None:

@@ -253,6 +253,31 @@ def test_a_refused_start_keeps_the_dialog_with_the_reason(qtbot: QtBot, feed: Fa
     assert not dialog.isVisible()
 
 
+def test_while_a_run_is_being_begun_it_cannot_be_begun_once_more_nor_taken_back(
+    qtbot: QtBot, running: FakeFeed
+) -> None:
+    dialog = new_run(qtbot, running)
+    begins, other = dialog.queue, dialog.start
+    begins.click()
+    assert not other.isEnabled()
+    assert dialog.leave.text() == "&Close"
+    running.sent_of("run.start")[0].call.refuse(refusal("The disk is full."))
+    assert (begins.isEnabled(), other.isEnabled()) == (True, True)
+    assert dialog.leave.text() == "&Cancel"
+    other.click()
+    assert not begins.isEnabled()
+
+
+def test_nothing_moves_when_the_settings_come(qtbot: QtBot, feed: FakeFeed) -> None:
+    dialog = asking(qtbot, feed)
+    assert dialog.hint.text() == "Asking for the settings …"
+    place = dialog.name.geometry()
+    give_settings(feed)
+    assert dialog.hint.text().startswith("Trains ")
+    qtbot.wait(50)
+    assert dialog.name.geometry() == place
+
+
 def test_a_goal_that_is_no_number_is_not_taken_for_none(qtbot: QtBot, feed: FakeFeed) -> None:
     dialog = new_run(qtbot, feed)
     qtbot.keyClicks(dialog.goal, "1e")

@@ -164,6 +164,10 @@ def test_the_status_line_shows_what_goes_on_and_cancels_it(qtbot: QtBot, fake: F
     fake.change_job(job(progress="writing curves", part=0.25))
     assert strip.words.text() == "Export: writing curves"
     assert strip.bar.value() == strip.bar.maximum() / 4
+    played = "10 of 10 episodes have ended, 5,000 steps made"
+    fake.change_job(job(command="checkpoint.evaluate", progress=played))
+    assert strip.words.text() == f"Evaluation: {played}"
+    assert strip.words.toolTip() == "", "it is not cut"
     strip.cancel.click()
     assert fake.sent_of("job.cancel")[-1].params == {"job": "j1"}
     fake.change_job(job("cancelled"))

@@ -96,10 +96,12 @@ def test_the_best_model_is_asked_for_and_what_is_seen_is_told(
     assert fake.sent_of(EVALUATE)[0].params == asked
     assert fake.watched == {"j1": 1.0}
     assert "Waiting for the weights." in pane.empty.words
+    assert not pane.progress.isVisible()
     see(fake, range(7, 8), 2, action=[1.0], says="probabilities", said=[0.25, 0.75])
     assert facts(pane) == ["3 of 10", "2", "7", "7.00"]
     assert (pane.heading.text(), pane.bars.words) == ("Probabilities", "Taken: 1\n0: 25 %\n1: 75 %")
     assert pane.picture.image.size().toTuple() == (8, 6)
+    assert pane.progress.isVisible()
     see(fake, range(8, 9), 2, ended=True)
     qtbot.waitUntil(lambda: facts(pane)[2] == "8 (ended)")
     assert facts(pane)[0] == "3 of 10: 8.00"
@@ -291,6 +293,7 @@ def test_the_episode_that_is_shown_is_filmed_and_fetched(
     player = open_player()
     (pane,) = player.panes
     see(fake, range(1), 4)
+    place = pane.slider.geometry()
     pane.save.click()
     dialog = part_of(pane, QFileDialog)
     assert dialog.selectedFiles()[0].endswith("CartPole-v1-episode-5.mp4")
@@ -299,6 +302,7 @@ def test_the_episode_that_is_shown_is_filmed_and_fetched(
     sent = fake.sent_of(EVALUATE)[-1].params
     assert sent == {"run": "r", "checkpoint": "best_model", "episodes": 1, "video": "gif", "seed": 4}
     qtbot.waitUntil(lambda: pane.of_film.text() == "Filming: waiting for the weights")
+    assert pane.slider.geometry() == place
     file = StoredFile(id="f", name="model-3.gif", size_bytes=9)
     fake.change_job(job("j2", "done", files=[file], result=PLAYED))
     assert fake.sent[-1].params == {"file": "f", "path": str(tmp_path / "film.gif")}
