@@ -375,7 +375,9 @@ class NewRunDialog(FormDialog):
         self.start.allow(not reason, reason)
         self.queue.setVisible(not sweep and (active or bool(self._feed.status.queue)))
         self.queue.allow(not reason, reason or "It begins when the runs before it have ended")
+        by_enter = self.queue if active and not sweep else self.start  # which ends no run
+        by_enter.setDefault(True)
         begins = self._begins_when_possible and not self._waiting_words
         self._begins_when_possible &= not refusal and not begins
         if begins:
-            self.start.click()
+            by_enter.click()

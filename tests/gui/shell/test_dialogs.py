@@ -291,6 +291,13 @@ def test_a_goal_that_is_no_number_is_not_taken_for_none(qtbot: QtBot, feed: Fake
     assert started(feed)["overrides"] == {"stop.mean_return": 1000.0}
 
 
+def test_enter_ends_no_run_but_waits_for_it(qtbot: QtBot, running: FakeFeed) -> None:
+    dialog = new_run(qtbot, running)
+    qtbot.keyClick(dialog.name, Qt.Key.Key_Return)
+    [begun] = running.sent_of("run.start")
+    assert begun.params["if_active"] == "queue"
+
+
 def asking(qtbot: QtBot, feed: FakeFeed) -> NewRunDialog:
     """A dialog whose questions are not answered yet."""
     feed.answers = {}
