@@ -168,6 +168,8 @@ def test_the_status_line_shows_what_goes_on_and_cancels_it(qtbot: QtBot, fake: F
     fake.change_job(job(progress="writing curves", part=0.25))
     assert strip.words.text() == "Export: writing curves"
     assert strip.bar.value() == strip.bar.maximum() / 4
+    fake.change_job(job(progress="writing curves", part=1e308))
+    assert strip.bar.value() == strip.bar.maximum()
     strip.cancel.click()
     assert fake.sent_of("job.cancel")[-1].params == {"job": "j1"}
     fake.change_job(job("cancelled"))
