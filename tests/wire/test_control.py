@@ -11,7 +11,17 @@ from soulsgui.config.paths import shipped
 from soulsgui.runner.app import Runner
 from soulsgui.runner.base import BaseRunner
 from soulsgui.runner.join.app import ClientRunner
-from soulsgui.wire.control import COMMANDS, FEED_MESSAGE, LONGEST_NAME, LONGEST_NOTE, History, Job
+from soulsgui.wire.control import (
+    COMMANDS,
+    FEED_MESSAGE,
+    LONGEST_NAME,
+    LONGEST_NOTE,
+    History,
+    InvitationList,
+    Job,
+    ServiceStatus,
+)
+from soulsgui.wire.messages.node import Staleness
 
 
 def test_the_reference_page_says_what_the_table_says() -> None:
@@ -90,3 +100,15 @@ def test_a_curve_that_can_not_be_drawn_is_no_answer(wrong: dict[str, Any]) -> No
     assert History.model_validate(told).row == [1]
     with pytest.raises(ValidationError):
         History.model_validate(told | wrong)
+
+
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "-1e999"])
+def test_what_is_rounded_is_a_number_that_can_be(number: str) -> None:
+    service = f'{{"name": "trainer", "kind": "trainer", "state": "backoff", "restart_in_s": {number}}}'
+    job = f'{{"id": "1", "command": "runs.export", "state": "running", "part": {number}}}'
+    assert (ServiceStatus.read(service), Job.read(job)) == (None, None)
+
+
+def test_the_ages_of_samples_have_bounds_and_ports_are_ports() -> None:
+    assert Staleness.read('{"bounds": [], "accepted": [1]}') is None
+    assert InvitationList.read('{"lan": true, "port": 65536, "addresses": [], "invitations": []}') is None

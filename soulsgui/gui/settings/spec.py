@@ -237,7 +237,10 @@ def as_yaml(value: Any) -> str:
     """Return a value as config.yaml has it, in one line: `true`, `null`, `[64, 64]`."""
     if isinstance(value, float):
         return f"{value:g}" if float(f"{value:g}") == value else repr(value)
-    dumped = yaml.safe_dump(plain(value), default_flow_style=True, width=10_000, allow_unicode=True)
+    try:
+        dumped = yaml.safe_dump(plain(value), default_flow_style=True, width=10_000, allow_unicode=True)
+    except RecursionError:  # a server may nest values deeper than any setting is
+        return "…"
     # A value that stands alone is followed by the mark of the document's end.
     return str(dumped).strip().removesuffix("...").strip()
 

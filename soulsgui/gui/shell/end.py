@@ -67,7 +67,7 @@ def next_preset(presets: Iterable[Preset], run: RunStatus, runs: Iterable[RunSum
     One that is learned as this run was, or as shipped, comes before others.
     """
     solved = {run.env_id, *(one.env_id for one in runs if one.reached == "mean_return")}
-    others = [preset for preset in presets if preset.values.get(ENVIRONMENT, run.env_id) not in solved]
+    others = [preset for preset in presets if str(preset.values.get(ENVIRONMENT, run.env_id)) not in solved]
     algorithm = run.algorithm
     return min(others, key=lambda one: one.values.get("algorithm", algorithm) != algorithm, default=None)
 

@@ -93,7 +93,7 @@ class JobStrip(QWidget):
         self.words.setText(words)
         self.bar.setRange(0, 0 if part is None else _WHOLE)
         if part is not None:
-            self.bar.setValue(round(part * _WHOLE))
+            self.bar.setValue(round(min(max(part, 0.0), 1.0) * _WHOLE))
 
     def _cancel(self) -> Call | None:
         if self._transfer is not None:

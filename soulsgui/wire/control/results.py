@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from statistics import fmean, pstdev
-from typing import Any, Literal, Self, get_args
+from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import ConfigDict, Field, model_validator
 
@@ -91,6 +91,9 @@ class Usage(Message):
     clients: Listed[ClientUsage]
 
 
+Port = Annotated[int, Field(ge=0, le=65_535)]
+
+
 class Reach(Message):
     """Result of `server.set`: where other computers come in from now on.
 
@@ -101,7 +104,7 @@ class Reach(Message):
 
     lan: bool
     public: bool
-    port: Whole
+    port: Port
     addresses: Listed[tuple[str, Whole]]
     reissue: Listed[str] = Field(default_factory=list)
 
@@ -652,7 +655,7 @@ class InvitationList(Message):
 
     lan: bool
     public: bool = False
-    port: Whole = 0
+    port: Port = 0
     addresses: Listed[tuple[str, Whole]]
     invitations: Listed[InvitationInfo]
 

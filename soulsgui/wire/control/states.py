@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import ConfigDict, Field, TypeAdapter
 
 from soulsgui.errors import ServerUnreachableError
-from soulsgui.wire.messages.base import Keyed, Listed, Message, Moment, Whole, Words
+from soulsgui.wire.messages.base import Finite, Keyed, Listed, Message, Moment, Whole, Words
 from soulsgui.wire.messages.heartbeat import ClientProgress, Heartbeat
 from soulsgui.wire.messages.metrics import Row
 from soulsgui.wire.messages.node import NodePhase, TrainingProgress
@@ -117,7 +117,7 @@ class ServiceStatus(Message):
     restarts: Whole = 0
     failures: Whole = 0
     max_failures: Whole = 5
-    restart_in_s: float | None = None
+    restart_in_s: Finite | None = None
     outcome: str = ""
     last_lines: Listed[str] = Field(default_factory=list)
     cpu_percent: float | None = None
@@ -350,7 +350,7 @@ class Job(Message):
     state: Literal["running", "done", "failed", "cancelled"]
     started: Moment = 0.0
     progress: str = ""
-    part: float | None = None
+    part: Finite | None = None
     result: Keyed[Any] = Field(default_factory=dict)
     error: ApiError | None = None
     files: Listed[StoredFile] = Field(default_factory=list)

@@ -13,6 +13,9 @@ Words = Annotated[str, AfterValidator(printable)]
 Moment = Annotated[float, Field(ge=0, le=32_500_000_000, allow_inf_nan=False)]
 """Seconds since the epoch, up to the year 3000: every system can make a date of them."""
 
+Finite = Annotated[float, Field(allow_inf_nan=False)]
+"""A number that can be rounded."""
+
 LONGEST_DETAILS = 2500  # characters of a traceback that are kept: its end, where the cause stands
 
 Details = Annotated[str, AfterValidator(lambda text: printable(text, LONGEST_DETAILS, lines=True))]

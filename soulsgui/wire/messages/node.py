@@ -46,7 +46,7 @@ class Staleness(Message):
         late: Transitions that were refused as late, likewise.
     """
 
-    bounds: Listed[Whole] = Field(default_factory=lambda: list(STALENESS_BOUNDS))
+    bounds: Listed[Whole] = Field(default_factory=lambda: list(STALENESS_BOUNDS), min_length=1)
     accepted: Listed[Whole] = Field(default_factory=list)
     late: Listed[Whole] = Field(default_factory=list)
 

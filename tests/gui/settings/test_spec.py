@@ -5,7 +5,7 @@ import pytest
 from soulsgui.config.schema import Settings, all_settings
 from soulsgui.gui.settings.form import Edits
 from soulsgui.gui.settings.row import effect_words
-from soulsgui.gui.settings.spec import Kind, section_titles, specs, title_of
+from soulsgui.gui.settings.spec import Kind, as_yaml, section_titles, specs, title_of
 
 DEFAULTS = Settings()
 RAMP = {"schedule": "linear", "from": 0.001, "to": 0.0}
@@ -173,3 +173,10 @@ def test_an_entry_of_the_file_that_says_what_is_shipped_stays_when_it_is_typed_a
     edits = Edits({"seed": 3}, {"seed": 3})
     edits.type("seed", 3)
     assert (edits.own, unsaved(edits)) == ({"seed": 3}, set())
+
+
+def test_a_value_that_is_nested_without_end_is_told_as_one() -> None:
+    value: object = 1
+    for _ in range(600):
+        value = [value]
+    assert as_yaml(value) == "…"

@@ -71,6 +71,8 @@ def test_the_next_preset_is_of_a_task_that_no_run_has_solved_yet() -> None:
     solved = [RunSummary(id="lunar", env_id="LunarLander-v3", reached="mean_return")]
     tried = [RunSummary(id="tried", env_id="LunarLander-v3", reached="env_steps")]
     assert next_preset((SWINGS, LUNAR), RUNNING, tried) is LUNAR, "learned as shipped"
+    strange = LUNAR.model_copy(update={"values": {"env.id": [LUNAR.name]}})
+    assert next_preset((strange,), RUNNING, tried) is strange
     assert next_preset(PRESETS, RUNNING, solved) is STANDS
     assert next_preset(PRESETS, RUNNING.model_copy(update={"algorithm": "sac"}), []) is SWINGS
     assert next_preset(PRESETS, RUNNING.model_copy(update={"env_id": "Pendulum-v1"}), solved) is CART

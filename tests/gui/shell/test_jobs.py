@@ -168,6 +168,8 @@ def test_the_status_line_shows_what_goes_on_and_cancels_it(qtbot: QtBot, fake: F
     fake.change_job(job(command="checkpoint.evaluate", progress=played))
     assert strip.words.text() == f"Evaluation: {played}"
     assert strip.words.toolTip() == "", "it is not cut"
+    fake.change_job(job(progress="writing curves", part=1e308))
+    assert strip.bar.value() == strip.bar.maximum()
     strip.cancel.click()
     assert fake.sent_of("job.cancel")[-1].params == {"job": "j1"}
     fake.change_job(job("cancelled"))

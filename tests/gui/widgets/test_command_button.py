@@ -142,5 +142,5 @@ def test_a_button_that_does_something_else_now_says_so_whatever_became_of_its_la
 def test_what_was_done_is_said_in_the_words_of_what_was_sent(button: CommandButton, server: Server) -> None:
     button.click()
     button.set_words(Words("Continue", "Continuing …", "Continued"), "play", server)
-    server.calls[0].answer({})
+    server.calls[0].answer({"count": 1})
     assert button.text() == "Saved"
