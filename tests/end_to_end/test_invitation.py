@@ -215,8 +215,12 @@ def test_who_takes_too_much_is_cut_off_and_named_where_its_owner_looks_and_can_b
     assert not comes_in()
     (taker,) = (one for one in server.status().clients if one.id == "taker")
     assert re.fullmatch(r"it held 1\d\d\.\d MB of replies .* or of unfinished commands", taker.error)
-    events = server.api.command("history.events")["events"]
-    (cut_off,) = (one for one in events if one["what"].startswith("taker was cut off"))
+
+    def told() -> list[dict[str, Any]]:
+        events = server.api.command("history.events")["events"]
+        return [one for one in events if one["what"].startswith("taker was cut off")]
+
+    (cut_off,) = wait_for(told, "it is told")
     assert cut_off["what"] == f"taker was cut off: {taker.error}."
     assert "clients release taker" in cut_off["remedy"]
     server.api.command("clients.release", {"client": "taker"})

@@ -1,5 +1,6 @@
 """The runs in the data folder: their folders, their records, their checkpoints."""
 
+import itertools
 import json
 import logging
 import os
@@ -7,7 +8,7 @@ import re
 import shutil
 import stat
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -319,6 +320,12 @@ def run_stem(name: str, wall_time: float) -> str:
     stamp = time.strftime("%Y-%m-%d_%H-%M-%S", time.localtime(wall_time))
     slug = re.sub(r"[^A-Za-z0-9.-]+", "-", name).strip("-.")[:_NAME_LENGTH]
     return f"{stamp}_{slug}" if slug else stamp
+
+
+def unused(stem: str, names: Collection[str]) -> str:
+    """Return how an id that begins so goes on where others of the same second begin so, too."""
+    numbered = (f"{stem}-{number}" for number in itertools.count(2))
+    return next(one for one in itertools.chain([stem], numbered) if one not in names)
 
 
 def _has_record(run: RunFolder) -> bool:

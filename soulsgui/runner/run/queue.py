@@ -13,7 +13,7 @@ from soulsgui.config.parsing import layer_of_tree
 from soulsgui.config.schema import Settings, public_tree
 from soulsgui.errors import UsageError
 from soulsgui.runner.refusal import Refused
-from soulsgui.runner.run.library import run_stem
+from soulsgui.runner.run.library import run_stem, unused
 from soulsgui.runner.status_text import size_words
 from soulsgui.system import atomic_write, read_small
 from soulsgui.wire.control import ErrorCode, QueuedRun, RunStartParams
@@ -132,9 +132,7 @@ class RunQueue:
     def _new_experiment(self, name: str, wall_time: float) -> str:
         # Those begun within the same second are all still here.
         known = {one.experiment for one in self._now.entries}
-        stem = run_stem(name, wall_time)
-        names = (stem, *(f"{stem}-{number}" for number in range(2, _MOST + 2)))
-        return next(one for one in names if one not in known)
+        return unused(run_stem(name, wall_time), known)
 
     def add(self, entries: Iterable[QueueEntry]) -> None:
         """Put runs behind the others."""

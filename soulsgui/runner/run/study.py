@@ -22,6 +22,7 @@ from sqlalchemy import URL
 
 from soulsgui.config.schema import all_settings
 from soulsgui.errors import SoulsGuiError, UsageError
+from soulsgui.runner.run.library import unused
 from soulsgui.runner.run.search_space import Dimension
 from soulsgui.telemetry.store.schema import is_damage, set_aside
 from soulsgui.wire.control import SweepStartParams, SweepState, SweepStatus, SweepTrial
@@ -138,15 +139,17 @@ class Study:
     def create(
         cls,
         path: Path,
-        name: str,
+        stem: str,
         asked: SweepStartParams,
         config: Mapping[str, Any],
         space: Mapping[str, Dimension],
     ) -> "Study":
-        """Make the study of a new sweep, over the configuration that all its trials begin from."""
+        """Make the study of a sweep whose name begins so, over the configuration of all its trials."""
         grid = _grid(space, asked.trials) if asked.sampler == "grid" else []
         path.parent.mkdir(parents=True, exist_ok=True)
-        study = optuna.create_study(study_name=name, storage=_storage(path), direction="maximize")
+        storage = _storage(path)
+        name = unused(stem, optuna.get_all_study_names(storage))
+        study = optuna.create_study(study_name=name, storage=storage, direction="maximize")
         told = {key: value for key, value in asked.overrides.items() if not all_settings()[key].secret}
         study.set_user_attr("asked", asked.model_copy(update={"overrides": told}).model_dump(mode="json"))
         study.set_user_attr("config", dict(config))

@@ -88,14 +88,14 @@ class Sweeps:
             _refuse_too_many(settings, space, params.parallel)
             AgreedRuns(self._context.folders).agree(settings)
             await self.workers.clear()  # of what one could not give back when it was ended
-            name = run_stem(params.name or "sweep", time.time())
+            stem = run_stem(params.name or "sweep", time.time())
             study = await asyncio.to_thread(
-                studies.Study.create, self._path, name, params, public_tree(settings), space
+                studies.Study.create, self._path, stem, params, public_tree(settings), space
             )
-            atomic_write(self._active_file, ActiveSweep(sweep=name).to_json().encode())
+            atomic_write(self._active_file, ActiveSweep(sweep=study.name).to_json().encode())
             self._study = study
             crowded = self._crowded(params.parallel)
-            what = f"Sweep {name} was started: {params.trials} trials"
+            what = f"Sweep {study.name} was started: {params.trials} trials"
             self._tell("warning" if crowded else "info", what, crowded)
             status: SweepStatus = await asyncio.to_thread(study.status)
             return status.model_copy(update={"crowded": crowded})

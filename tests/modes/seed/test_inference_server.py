@@ -344,7 +344,11 @@ def test_two_requests_of_a_client_are_answered_one_after_the_other(
 
 @settings(central__inference_batchsize=1)
 def test_a_client_that_takes_long_leaves_the_others_as_much_time(
-    trainer: HandTrainer, serving: ServingThread, client: HandClient, monkeypatch: pytest.MonkeyPatch
+    # Time is to go back once nobody serves any more.
+    monkeypatch: pytest.MonkeyPatch,
+    trainer: HandTrainer,
+    serving: ServingThread,
+    client: HandClient,
 ) -> None:
     explore, answered = served_run.explore, list[int]()
     time_passes = Mock(monotonic=lambda: time.monotonic() + sum(100.0 if n == 4 else 10.0 for n in answered))

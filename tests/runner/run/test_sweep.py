@@ -123,6 +123,11 @@ def test_a_damaged_file_of_sweeps_is_set_aside(tmp_path: Path, whole_bytes: int)
     assert study_of(path).state == "running", "the next sweep begins"
 
 
+def test_sweeps_that_begin_within_a_second_have_names_of_their_own(tmp_path: Path) -> None:
+    made = [study_of(tmp_path / "sweeps").name for _ in range(3)]
+    assert made == ["one", "one-2", "one-3"] == names(tmp_path / "sweeps")[::-1]
+
+
 def test_a_grid_makes_each_combination_once(tmp_path: Path) -> None:
     asked = SweepStartParams(space={"ppo.epochs": [5, 10]}, sampler="grid")
     space = {"ppo.epochs": Dimension(choices=("5", "10")), "ppo.shuffle": Dimension(choices=('"none"',))}
