@@ -19,6 +19,9 @@ from soulsgui.wire.messages.base import Message
 ALSO = "searchWords"
 """The property of a button, or of an entry, with words that it does not show and Ctrl+K finds it by."""
 
+IN_MENU = "inMenu"
+"""The property of a button whose command is an entry of the window's menu, too: Ctrl+K lists that alone."""
+
 _DONE_MS = 2500
 
 
