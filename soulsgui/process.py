@@ -16,6 +16,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from email.utils import parsedate
 from pathlib import Path
 from types import FrameType
 from typing import IO, Any, NoReturn, TextIO
@@ -27,9 +28,13 @@ from soulsgui.system import become, kill_descendants, process_identity, same_pro
 SUPERVISED_ENV = {"SOULSGUI_SUPERVISED": "1"}
 """What tells a child that a runner starts it again after an error, and keeps the list of clients."""
 
-_FORGED = re.compile(r"\n(?=\d{4}-\d\d-\d\d )")
+_FORGED = re.compile(r"\n(?=\d)")
 # In a year that a `Moment` can hold: anything else is a line of others.
 _LINE = re.compile(r"^(2[0-8]\d\d-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3}) ([A-Z]+) (.*)$", re.DOTALL)
+_REDIS_LINE = re.compile(
+    r"^\d+:[A-Z] (\d\d? [A-Z][a-z]{2} 2[0-8]\d\d \d\d:\d\d:\d\d)(\.\d{3}) ([.*#-]) (.*)$", re.DOTALL
+)
+_REDIS_LEVELS = {".": "debug", "-": "debug", "*": "info", "#": "warning"}
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 """What has libraries of arrays work with one thread: more cost more than they bring to small arrays."""
 
@@ -161,22 +166,24 @@ def setup_logging(level: str = "info") -> None:
 
 
 def parse_line(line: str) -> ParsedLine:
-    """Take a line written through `setup_logging` apart; other lines come back as they are."""
-    match = _LINE.match(line)
-    if match is None:
-        return ParsedLine(None, "", line)
-    stamp, level, text = match.groups()
+    """Take a line apart that `setup_logging`, Redis or Valkey wrote; other lines come back as they are."""
     try:
-        when = datetime.fromisoformat(stamp).timestamp()
+        if match := _LINE.match(line):
+            stamp, level, text = match.groups()
+            return ParsedLine(datetime.fromisoformat(stamp).timestamp(), level.lower(), text)
+        # The month is English in any language of the computer.
+        if (match := _REDIS_LINE.match(line)) and (moment := parsedate(match[1])):
+            return ParsedLine(time.mktime(moment) + float(match[2]), _REDIS_LEVELS[match[3]], match[4])
     except (ValueError, OverflowError):  # it only looks like a time
-        return ParsedLine(None, "", line)
-    return ParsedLine(when, level.lower(), text)
+        pass
+    return ParsedLine(None, "", line)
 
 
 def level_of(line: str) -> str:
     """Return the level of a line, as `parse_line` would."""
-    match = _LINE.match(line)
-    return match[2].lower() if match is not None else ""
+    if match := _LINE.match(line):
+        return match[2].lower()
+    return _REDIS_LEVELS[match[3]] if (match := _REDIS_LINE.match(line)) else ""
 
 
 def leave(code: int) -> NoReturn:

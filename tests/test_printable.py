@@ -31,7 +31,7 @@ def test_the_log_holds_no_control_characters() -> None:
 
 
 def test_a_message_of_several_lines_forges_no_line_of_the_log() -> None:
-    forged = "it broke\n2026-11-20 10:00:00.000 ERROR soulsgui: the run is lost\n  more"
+    forged = "it broke\n2026-11-20 10:00:00.000 ERROR soulsgui: lost\n1:M 20 Nov 2026 10:00:00.000 # lost"
     record = logging.LogRecord("n", logging.INFO, "f", 1, "%s", (forged,), None)
     lines = LineFormatter().format(record).split("\n")
     assert [parse_line(line).level for line in lines] == ["info", "", ""]

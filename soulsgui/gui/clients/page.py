@@ -30,7 +30,7 @@ from soulsgui.gui.shell import Shell, notify_problem
 from soulsgui.gui.shell.pages import CLIENTS
 from soulsgui.gui.theme import GAP_L, GAP_M, GAP_S, GAP_XS
 from soulsgui.gui.widgets.boxes import PAGE_MARGINS, column
-from soulsgui.gui.widgets.command_button import Words, allow
+from soulsgui.gui.widgets.command_button import IN_MENU, Words, allow
 from soulsgui.gui.widgets.dialog import FittingDialog, FormDialog
 from soulsgui.gui.widgets.empty_state import EmptyState
 from soulsgui.gui.widgets.geometry import Memory
@@ -185,6 +185,8 @@ class ClientsPage(QWidget):
         dress(self.invite, "add")
         self.invite.clicked.connect(self._shell.open_invite)
         self.roster.head.addWidget(self.invite)
+        for button in (self.invite, self.empty.button):
+            button.setProperty(IN_MENU, True)
         more = self.roster.more
         first = more.menu_of.insertSeparator(more.menu_of.actions()[0])
         self.log = more.add("Show log", "log", self._show_log)

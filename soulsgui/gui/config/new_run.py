@@ -28,11 +28,11 @@ from soulsgui.gui.models.rules import run_title
 from soulsgui.gui.settings.spec import as_yaml, specs
 from soulsgui.gui.states import run_is_active
 from soulsgui.gui.theme import GAP_M
-from soulsgui.gui.widgets.boxes import NO_MARGINS, row
+from soulsgui.gui.widgets.boxes import NO_MARGINS, column, row
 from soulsgui.gui.widgets.command_button import CommandButton, Stage, Words
 from soulsgui.gui.widgets.dialog import FormDialog
 from soulsgui.gui.widgets.inputs import give_room, leave_wheel_to_page
-from soulsgui.gui.widgets.labels import Label, muted, wrapped
+from soulsgui.gui.widgets.labels import Label, Remark, muted, wrapped
 from soulsgui.gui.widgets.presets import ENVIRONMENT, PresetBox, picture_of, time_words
 from soulsgui.wire.control import ApiError, ConfigValues, Preset, RunPlace, SweepStatus
 
@@ -100,7 +100,6 @@ class NewRunDialog(FormDialog):
         self._typed: set[QWidget] = set()
         self._begins_when_possible = False
         self._make_fields()
-        self._make_buttons()
         self._build()
         self._shipped.changed.connect(self._offer_presets)
         self._shipped.failed.connect(self._not_had)
@@ -193,7 +192,10 @@ class NewRunDialog(FormDialog):
         form.addRow("&Goal (mean return)", self.goal)
         form.addRow("", self.no_goal)
         form.addRow(self.active)
-        foot = self.foot(self.again, main=(self.start, self.queue), leave="&Cancel")
+        self._make_buttons()  # after all fields: so Tab goes through them
+        self.missing = Remark(self, "warning", selectable=True)
+        buttons = self.foot(self.again, main=(self.start, self.queue), leave="&Cancel")
+        foot = column(self.missing, buttons, gap_px=GAP_M)
         self.arrange(form, foot=foot, characters=_CHARACTERS)
         self.name.setFocus()
 
@@ -243,9 +245,13 @@ class NewRunDialog(FormDialog):
 
     def _preset_chosen(self) -> None:
         sweep = self.as_sweep.isChecked()
-        self.sweep.show(sweep)
+        # What goes is hidden first: the dialog would make room for both, and keep it.
+        if not sweep:
+            self.sweep.show(False)
         for of_one_run in (self.note, self.seeds):
             self._form.setRowVisible(of_one_run, not sweep)
+        if sweep:
+            self.sweep.show(True)
         choice = self._choice()
         if choice is None:
             return
@@ -371,7 +377,9 @@ class NewRunDialog(FormDialog):
         refusal = why_not(self._feed.connection)
         wrong = self.no_goal.text() if self._goal_is_wrong else ""
         self.no_goal.setVisible(bool(wrong))
-        reason = refusal or self._waiting_words or wrong or (self.sweep.why_not if sweep else "")
+        missing = self.sweep.why_not if sweep and not self._waiting_words else ""
+        self.missing.setText(missing)
+        reason = refusal or self._waiting_words or wrong or missing
         self.start.allow(not reason, reason)
         self.queue.setVisible(not sweep and (active or bool(self._feed.status.queue)))
         self.queue.allow(not reason, reason or "It begins when the runs before it have ended")

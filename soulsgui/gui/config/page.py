@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import QByteArray, Qt, QTimer
 from PySide6.QtGui import QCloseEvent, QHideEvent, QKeyEvent, QKeySequence, QShortcut, QShowEvent
-from PySide6.QtWidgets import QWidget
+from PySide6.QtWidgets import QBoxLayout, QWidget
 
 from soulsgui.config.errors import Problem
 from soulsgui.config.schema import shipped_values
@@ -21,7 +21,6 @@ from soulsgui.gui.fetch import Fetch
 from soulsgui.gui.models.connection import why_not
 from soulsgui.gui.models.rules import Question
 from soulsgui.gui.shell import notify_problem
-from soulsgui.gui.theme import GAP_S
 from soulsgui.gui.widgets.ask import Leave, LeaveWords, ask, ask_unsaved
 from soulsgui.gui.widgets.boxes import NO_MARGINS, PAGE_MARGINS, Margins, column
 from soulsgui.gui.widgets.dialog import FittingDialog
@@ -76,8 +75,11 @@ class ConfigEditor(QWidget):
         self.server = ServerTab(self._feed, self._shell, self)
         self.views.addTab(self.server, "Ser&ver")
         self._memory.restore(self.views.differences.table)
-        parts = self.head, self.presets, self.conflict_bar, self.problem_bar, (self.views, 1)
-        column(*parts, on=self, margins=self.margins, gap_px=GAP_S)
+        self._of_file = QWidget(self)
+        parts = self.head, self.presets, self.conflict_bar, self.problem_bar
+        column(*parts, on=self._of_file, margins=NO_MARGINS)
+        column(self.views, on=self, margins=self.margins)
+        self._show_in_front()
 
     def _listen(self) -> None:
         feed, tell = self._feed, self._tell
@@ -109,11 +111,16 @@ class ConfigEditor(QWidget):
             shortcut.setContext(Qt.ShortcutContext.WidgetWithChildrenShortcut)
             shortcut.activated.connect(work)
 
+    def _show_in_front(self) -> None:
+        """Bring what is about the file onto the tab in front, unless that is about what runs now."""
+        front = self.views.currentWidget()
+        if front not in (self.running, self.server):
+            layout = front.layout()
+            assert isinstance(layout, QBoxLayout)
+            layout.insertWidget(0, self._of_file)
+
     def _turned(self) -> None:
-        """Show what belongs to the tab in front: those of what runs now are about nothing of the file."""
-        of_file = self.views.currentWidget() not in (self.running, self.server)
-        self.head.setVisible(of_file)
-        self.presets.setVisible(of_file)
+        self._show_in_front()
         self._settle()
 
     def refresh(self) -> None:
@@ -231,7 +238,7 @@ class ConfigEditor(QWidget):
         path = self._values.path if self._values is not None else ""
         mistakes = len(self.problem_bar.problems)
         self.head.show_state(path, self.unsaved, mistakes, why_not(self._feed.connection))
-        self.views.setEnabled(self._values is not None)
+        self.views.text.setEnabled(self._values is not None)
         self.views.say_waiting(why_not(self._feed.connection) or self._not_read)
 
     def _connection_changed(self) -> None:

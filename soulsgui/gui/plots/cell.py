@@ -14,7 +14,7 @@ from soulsgui.gui.plotting.series import Series
 from soulsgui.gui.plotting.view import CurvesView
 from soulsgui.gui.theme import GAP_XS
 from soulsgui.gui.widgets.boxes import NO_MARGINS, column, row
-from soulsgui.gui.widgets.labels import ElidedLabel, Heading, muted
+from soulsgui.gui.widgets.labels import Heading, WrappedLabel, muted
 from soulsgui.wire.messages.metrics import EVALUATION_PREFIX
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class PlotCell(QWidget):
         self.of_episodes = Series("", metric).of_episodes
         self.view = CurvesView(feed, self, x_title=False)
         self._measured = self._loading = ""
-        self._note = muted(ElidedLabel("", self))
+        self._note = muted(WrappedLabel("", self))
         self._note.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
         head = row(Heading(self.title, 0, self), (self._note, 1), margins=(GAP_XS, 0, GAP_XS, 0))
         column(head, (self.view, 1), on=self, margins=NO_MARGINS, gap_px=GAP_XS)

@@ -415,7 +415,10 @@ class View(pg.ViewBox):  # type: ignore[misc]
 
 
 class Readout(QWidget):
-    """The values under the crosshair, a line for each curve: for more than the legend has room for."""
+    """The values under the crosshair, a line for each curve: for more than the legend has room for.
+
+    Where a line is too long its name is cut, never its value.
+    """
 
     _MOST = 12
 
@@ -427,10 +430,8 @@ class Readout(QWidget):
         self.hide()
 
     def show_readings(self, readings: Sequence[tuple[DrawnCurve, Reading]], axis: Axis, x_px: int) -> None:
-        """Stand beside a place of x; hidden where there is nothing to tell of several curves."""
-        self.setVisible(len(readings) > _NAMED)
-        if self.isHidden():
-            return
+        """Stand beside a place of x."""
+        self.show()
         lines: list[tuple[int | None, str]] = [(None, _places(readings[0][1], axis)[0])]
         by_value = sorted(readings, key=lambda one: -np.nan_to_num(one[1].smooth, nan=-np.inf))
         lines += [
@@ -513,6 +514,12 @@ class Legend(QWidget):
     def name_marks(self, words: str) -> None:
         """Say what the upright lines are."""
         self._moment.setText(words)
+
+    def has_room(self, words: str, curves: int) -> bool:
+        """Return whether all that is read of several curves can stand here."""
+        return curves < 2 or (
+            curves <= _NAMED and self.fontMetrics().horizontalAdvance(words) <= self._reading.width()
+        )
 
     def show_reading(self, words: str, with_marks: bool) -> None:
         """Say what stands under the crosshair, or else what the upright lines are where there are any."""

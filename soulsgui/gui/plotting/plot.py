@@ -392,10 +392,14 @@ class Plot(QFrame):
         reach = _MARK_REACH_PX * self._view.viewPixelSize()[0]
         words = self._crosshair.read(self._curves, self._axis, self._marks.marks, reach)
         self.reading = words
-        x_px = round(self._view.mapViewToScene(QPointF(self._crosshair.value(), 0.0)).x())
-        self._readout.show_readings(self._crosshair.readings, self._axis, x_px)
         # Values that stand beside the crosshair need not stand in the legend, too.
-        self._legend.show_reading("" if self._readout.isVisible() else words, bool(self._marks.marks))
+        if self._legend.has_room(words, len(self._crosshair.readings)):
+            self._readout.hide()
+        else:
+            x_px = round(self._view.mapViewToScene(QPointF(self._crosshair.value(), 0.0)).x())
+            self._readout.show_readings(self._crosshair.readings, self._axis, x_px)
+            words = ""
+        self._legend.show_reading(words, bool(self._marks.marks))
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """Follow, fit, move, zoom and copy from the keyboard."""

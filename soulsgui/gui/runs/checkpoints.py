@@ -160,7 +160,7 @@ class CheckpointsTab(QWidget):
         self.verify = CommandButton(Words("Verify", "Reading …", "Verified"), "check", self._verify, self)
         self.verify.finished.connect(self._verified)
         self.verify.problem.connect(self._tell)
-        self.bin = FittingButton("Bin", "trash", self)
+        self.bin = FittingButton("Show the bin", "trash", self)
         self.bin.setCheckable(True)
         self.bin.explain("Show deleted checkpoints of this run")
         self.bin.toggled.connect(self._other_list)

@@ -176,7 +176,7 @@ def trial_columns(sweep: SweepStatus) -> list[Column[SweepTrial]]:
     ]
     for key in sweep.space:
         mattered = sweep.importance.get(key)
-        about = key if mattered is None else f"{key}: importance {text.percent(100 * mattered)}"
+        about = key if mattered is None else f"{key}: importance {100 * mattered:.0f} %"
         columns.append(_setting_column(key, about))
     return columns
 
@@ -190,7 +190,7 @@ def sweep_words(sweep: SweepStatus) -> str:
         lines.append(f"Best: trial {sweep.best.number} with {text.value(sweep.best.score)}: {values}.")
     if sweep.importance:
         ordered = sorted(sweep.importance.items(), key=lambda item: -item[1])
-        shares = ", ".join(f"{key} {text.percent(100 * share)}" for key, share in ordered)
+        shares = ", ".join(f"{key} {100 * share:.0f} %" for key, share in ordered)
         lines.append(f"Importance: {shares}.")
     else:
         lines.append("Importance is shown once four trials are complete.")

@@ -102,7 +102,8 @@ _SUMMED = ("env_steps", "episodes", "seconds", "size_bytes")
 def row_look(run: RunSummary) -> Look:
     """Return how the state of a row looks."""
     if isinstance(run, QueuedRow):
-        return Look("state-waiting", Tone.IDLE, "Next" if run.place == 1 else f"Waits, {run.place}.", 3)
+        word = "Next" if run.place == 1 else f"Queue no. {run.place}"
+        return Look("state-waiting", Tone.IDLE, word, 3)
     if not isinstance(run, GroupRow):
         return run_look(run.state)
     icon = "arrow-down" if run.open else "arrow-right"
@@ -148,10 +149,10 @@ def reached_words(run: RunSummary) -> str:
     if run.error:
         return run.error
     words = {
-        "mean_return": "Reached its goal return.",
-        "env_steps": "Made all its steps.",
-        "stopped": "Was stopped.",
-        "failed": "Failed.",
+        "mean_return": "Reached its goal return",
+        "env_steps": "Made all its steps",
+        "stopped": "Stopped",
+        "failed": "Failed",
     }
     return words.get(run.reached, run_look(run.state).word)
 

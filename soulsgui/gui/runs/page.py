@@ -114,7 +114,7 @@ class RunsPage(QWidget):
         self._count = muted(Label(parent=self))
         self.bring = FittingButton("Import…", "add", self)
         self.bring.clicked.connect(self._ask_file)
-        self.bin = FittingButton("Bin", "trash", self)
+        self.bin = FittingButton("Show the bin", "trash", self)
         self.bin.setCheckable(True)
         self.bin.explain("Show deleted runs")
         self.bin.toggled.connect(self._other_list)

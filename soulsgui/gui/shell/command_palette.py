@@ -31,7 +31,7 @@ from soulsgui.gui.shell.pages import CLIENTS, CONFIG, RUNS, page_entries
 from soulsgui.gui.states import client_look, run_look
 from soulsgui.gui.theme import GAP_S
 from soulsgui.gui.widgets.boxes import DIALOG_MARGINS, column
-from soulsgui.gui.widgets.command_button import ALSO
+from soulsgui.gui.widgets.command_button import ALSO, IN_MENU
 from soulsgui.gui.widgets.dialog import FittingDialog
 from soulsgui.gui.widgets.empty_state import EmptyState
 from soulsgui.gui.widgets.fitting_button import FittingButton
@@ -186,7 +186,7 @@ def commands_on(page: QWidget, name: str, window: "MainWindow") -> Iterator[Entr
         # What an empty part of a page offers there is offered elsewhere, too.
         around = EmptyState if not button.isVisible() else ()
         hidden = button.isHidden() or button.window() is not window or isinstance(button.parent(), around)
-        if not hidden and isinstance(button, QPushButton) and control.title:
+        if not hidden and not button.property(IN_MENU) and isinstance(button, QPushButton) and control.title:
             alike.setdefault(control.title, []).append(control)
     for controls in alike.values():
         controls.sort(key=lambda one: not one.button.isVisible())
@@ -276,7 +276,7 @@ class CommandPalette(FittingDialog):
                 title = entry.title if entry.title not in commands else f"{entry.title} ({titles[name]})"
                 commands[title] = replace(entry, title=title)
         del commands[self._window.menu.find_anything.text().replace("&", "")]
-        self._commands = list(commands.values())
+        self._commands = sorted(commands.values(), key=lambda one: bool(one.why))
         self._show()
         if self._to_make:
             QTimer.singleShot(0, self, self._make_page)
@@ -339,7 +339,7 @@ class CommandPalette(FittingDialog):
         self._show()
 
     def _show(self) -> None:
-        """List the best of what fits, what can't be done now greyed, with the reason."""
+        """List the best of what fits; commands that can't be done now greyed, last, with the reason."""
         entries = [*self._commands, *self._places, *self._runs, *self._rest]
         found = best(entries, self.words.text())
         kept = self._chosen

@@ -471,7 +471,8 @@ class WatchPane(QWidget):
         if picture is None:
             return
         task, number = self._run.env_id.rpartition("/")[2] or "video", self._number(picture)
-        name, film = f"{task}-episode-{number + 1}.mp4", partial(self.film, episode=number)
+        name = f"{task}-{self.chosen.rpartition('/')[2]}-episode-{number + 1}.mp4"
+        film = partial(self.film, episode=number)
         ask_where_to_save("Save the video", name, "Videos (*.mp4 *.gif)", film, self)
 
     def film(self, path: str, episode: int) -> None:

@@ -19,6 +19,9 @@ from soulsgui.wire.messages.base import Message
 ALSO = "searchWords"
 """The property of a button, or of an entry, with words that it does not show and Ctrl+K finds it by."""
 
+IN_MENU = "inMenu"
+"""The property of a button whose command is an entry of the window's menu, too: Ctrl+K lists that alone."""
+
 _DONE_MS = 2500
 
 
@@ -61,6 +64,7 @@ class CommandButton(FittingButton):
         self._icon = icon
         self._start = start
         self._call: Call | None = None
+        self._focus_went_to: QWidget | None = None
         self._allowed = True
         self._why = ""
         self.stage = Stage.IDLE
@@ -80,7 +84,10 @@ class CommandButton(FittingButton):
             return
         self._calm.stop()
         self._sent = self._words
+        had_focus = self.window().focusWidget() is self
         self._show(Stage.RUNNING)
+        # Qt hands the keyboard on from a button that is off: it comes back unless somebody moves it on.
+        self._focus_went_to = self.window().focusWidget() if had_focus else None
         if self._call is not None:
             earlier = self._call
             self._forget()
@@ -157,6 +164,9 @@ class CommandButton(FittingButton):
         words, icon, tone = looks[stage]
         self.say(words, icon, tone)
         self.setEnabled(self._allowed and stage is not Stage.RUNNING)
+        if self._focus_went_to is not None and self.window().focusWidget() is self._focus_went_to:
+            self.setFocus()
+        self._focus_went_to = None
         self.explain(error.words() if error else self._why)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 from PySide6.QtCore import QDir, QEvent, Qt
 from PySide6.QtGui import QKeyEvent, QShowEvent
 from PySide6.QtWidgets import (
+    QBoxLayout,
     QDialog,
     QFileDialog,
     QFrame,
@@ -43,7 +44,7 @@ class FittingDialog(QDialog):
         self.setWindowTitle(plain(title))
         self.wrong = Remark(self, selectable=True)
 
-    def arrange(self, *parts: Part, foot: QHBoxLayout, characters: int = 0) -> None:
+    def arrange(self, *parts: Part, foot: QBoxLayout, characters: int = 0) -> None:
         """Put the parts below each other, then what went wrong, then the last row."""
         column(*parts, self.wrong, foot, on=self, margins=DIALOG_MARGINS, gap_px=GAP_M)
         self.setMinimumWidth(self.fontMetrics().averageCharWidth() * characters)

@@ -148,6 +148,6 @@ class Invitations:
 def _never_invited(client: str) -> Refused:
     return Refused(
         ErrorCode.NOT_FOUND,
-        f"{client!r} was never invited.",
+        f"“{client}” was never invited.",
         "See who was: soulsgui clients list",
     )

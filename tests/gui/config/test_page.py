@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 import yaml
-from PySide6.QtCore import Qt, QTimer
+from PySide6.QtCore import QPoint, Qt, QTimer
 from PySide6.QtWidgets import QLabel, QLineEdit, QMessageBox, QWidget
 from pytestqt.qtbot import QtBot
 
@@ -477,3 +477,16 @@ def test_the_dialog_stays_at_enter_and_asks_when_it_is_closed(
     with qtbot.waitSignal(dialog.finished):
         answer(dialog, "Save")
     assert yaml.safe_load(file.read_text())["seed"] == 21
+
+
+def test_the_tabs_stay_where_they_are_whichever_is_in_front(qtbot: QtBot, page: ConfigPage) -> None:
+    bar, layout = page.views.tabBar(), page.layout()
+    assert layout is not None
+    heights = set()
+    for tab in range(page.views.count()):
+        page.views.setCurrentIndex(tab)
+        of_file = page.views.currentWidget() not in (page.running, page.server)
+        qtbot.waitUntil(lambda shown=of_file: page.head.isVisible() == page.presets.isVisible() == shown)
+        layout.activate()
+        heights.add(bar.mapTo(page, QPoint()).y())
+    assert len(heights) == 1

@@ -160,3 +160,26 @@ def test_a_server_says_what_is_wrong_begins_the_sweep_and_ends_it(
     with qtbot.waitSignal(part.stop.finished):
         answer(part, "Stop")
     qtbot.waitUntil(lambda: part.sweep is not None and part.sweep.state == "stopped")
+
+
+def test_the_dialog_has_no_empty_room_and_says_in_it_why_the_sweep_can_not_begin(
+    qtbot: QtBot, dialog: NewRunDialog
+) -> None:
+    dialog.sweep.steps.clear()
+    assert not dialog.start.isEnabled()
+    assert dialog.missing.isVisible()
+    assert dialog.missing.text() == dialog.start.toolTip()
+    layout = dialog.layout()
+    assert layout is not None
+    qtbot.waitUntil(lambda: dialog.height() <= layout.totalMinimumHeightForWidth(dialog.width()))
+    dialog.sweep.steps.setText("5000")
+    assert not dialog.missing.isVisible()
+
+
+def test_tab_leads_through_the_fields_of_a_sweep_before_the_buttons(dialog: NewRunDialog) -> None:
+    last, after = dialog.sweep.add, dialog.start
+    following = last.nextInFocusChain()
+    while following not in (after, last):
+        following = following.nextInFocusChain()
+        assert following is not dialog.as_sweep
+    assert following is after

@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 import pytest
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtGui import QGuiApplication
-from PySide6.QtWidgets import QGraphicsView
+from PySide6.QtWidgets import QGraphicsView, QLabel
 from pytestqt.qtbot import QtBot
 
 from soulsgui.gui.plots.choices import Choices
@@ -286,6 +286,10 @@ def test_two_cursors_tell_what_lies_between_them_in_every_plot(qtbot: QtBot, pag
         qtbot.waitUntil(
             lambda name=name: "A step 100 → B step 300: 200 steps" in words_of(page.grid.cells[name])
         )
+    cell = page.grid.cells["loss"]
+    note = next(one for one in cell.findChildren(QLabel) if one.text().startswith("A step"))
+    note.setFixedWidth(200)
+    qtbot.waitUntil(lambda: 0 < note.heightForWidth(note.width()) <= note.height())
     page.controls.cursors.setChecked(False)
     qtbot.waitUntil(lambda: "A step" not in words_of(page.grid.cells["loss"]))
 

@@ -13,7 +13,7 @@ from PySide6.QtWidgets import QLabel
 from pytestqt.qtbot import QtBot
 
 from soulsgui.gui.colours import DARK, LIGHT
-from soulsgui.gui.plotting.drawing import Cursors, DrawnCurve, short_number, with_goal
+from soulsgui.gui.plotting.drawing import Cursors, DrawnCurve, Readout, short_number, with_goal
 from soulsgui.gui.plotting.host import PlotHost
 from soulsgui.gui.plotting.plot import Plot
 from soulsgui.gui.plotting.rows import Axis, Mark
@@ -177,6 +177,20 @@ def test_the_crosshair_reads_values_that_can_be_copied(qtbot: QtBot, plot: Plot)
     show(qtbot, plot, buckets)
     plot.move_crosshair(310)
     assert plot.reading.startswith("episode 300 · mean of 100: 300.0 · ")
+
+
+def test_values_of_two_curves_that_do_not_fit_above_the_plot_stand_beside_the_crosshair(
+    qtbot: QtBot, plot: Plot
+) -> None:
+    readout = part_of(plot, Readout)
+    plot.show_series([(curve(100), "a", 0), (straight(), "b" * 20, 1)])
+    for width, beside in ((1200, False), (360, True)):
+        plot.resize(width, 300)
+        settle(qtbot, plot)
+        plot.move_crosshair(50.2)
+        assert readout.isVisible() == beside
+    plot.move_crosshair(None)
+    assert not readout.isVisible()
 
 
 def test_the_crosshair_names_every_curve_and_a_mark_nearby(qtbot: QtBot, plot: Plot) -> None:

@@ -52,6 +52,8 @@ def test_before_four_trials_nothing_is_said_to_have_mattered() -> None:
     words = sweep_words(sweep(importance={}, best=None))
     assert "2 of 4 trials are over" in words
     assert "once four trials are complete" in words
+    shares = sweep_words(sweep(importance={"ppo.epochs": 0.997, "ppo.gamma": 0.003}))
+    assert "Importance: ppo.epochs 100 %, ppo.gamma 0 %." in shares, "to the same precision"
 
 
 def test_films_are_listed_made_and_saved(qtbot: QtBot, fake: FakeFeed, shell: FakeShell) -> None:

@@ -139,6 +139,8 @@ def test_every_command_is_there_with_its_key_and_one_that_is_off_with_the_reason
     assert {words.replace("&", "") for words in offered} - listed.keys() == {"Find anything…"}
     assert listed["Settings…"][1] == "Ctrl+,"
     assert listed["Stop run"][0] == "No run is active."
+    order = list(listed)
+    assert order.index("Stop run") > order.index("Settings…"), "what is possible comes first"
     palette.words.setText("stop run")
     enter(qtbot, palette)
     assert palette.isVisible(), "what is off is not done, nor what stands below it"
@@ -191,6 +193,10 @@ def test_the_commands_of_all_pages_are_found_from_any_of_them(
     ):
         palette.words.setText(words)
         qtbot.waitUntil(lambda words=words: rows(palette)[:1] and rows(palette)[0][0] == words)
+    palette.words.setText("invite…")
+    assert not rows(palette), "the menu has it"
+    palette.words.setText("invite")
+    assert rows(palette)[0][0] == "Invite a computer…"
     palette.words.setText("film")
     enter(qtbot, palette)
     assert window.pages.shown == "runs"

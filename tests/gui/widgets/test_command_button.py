@@ -1,8 +1,10 @@
 import pytest
+from PySide6.QtWidgets import QLineEdit, QWidget
 from pytestqt.qtbot import QtBot
 
 from soulsgui.gui.feed import Call
 from soulsgui.gui.theme import Theme
+from soulsgui.gui.widgets.boxes import column
 from soulsgui.gui.widgets.command_button import CommandButton, Stage, Words
 from soulsgui.wire.control import ApiError, ClientCount, ErrorCode
 from tests.gui.reading import shown
@@ -48,6 +50,23 @@ def test_a_click_sends_once_and_shows_progress(qtbot: QtBot, button: CommandButt
     button.click()
     assert len(server.calls) == 2
     server.calls[1].answer({"count": 1})
+
+
+def test_it_has_the_keyboard_again_after_a_refusal_unless_that_was_moved_on(
+    qtbot: QtBot, theme: Theme, server: Server
+) -> None:
+    around = QWidget()
+    button, others = CommandButton(WORDS, "save", server), [QLineEdit(), QLineEdit()]
+    column(button, *others, on=around)
+    shown(qtbot, around)
+    for moved_on in (False, True):
+        button.setFocus()
+        button.click()
+        assert around.focusWidget() is others[0]
+        if moved_on:
+            others[1].setFocus()
+        server.calls[-1].refuse(REFUSAL)
+        assert around.focusWidget() is (others[1] if moved_on else button)
 
 
 def test_where_there_is_nothing_to_send_any_more_it_stays_as_it_was(button: CommandButton) -> None:

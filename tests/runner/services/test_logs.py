@@ -6,11 +6,12 @@ import sys
 import threading
 import tracemalloc
 from collections.abc import Iterable
+from datetime import datetime
 from pathlib import Path
 
 import pytest
 
-from soulsgui.process import ParsedLine, parse_line
+from soulsgui.process import ParsedLine, level_of, parse_line
 from soulsgui.runner.services import logs
 from soulsgui.runner.services.logs import LogFile, LogFollower, OwnLog, log_parts, read_lines, tail
 from soulsgui.wire.control import LogLine
@@ -353,3 +354,23 @@ def test_full_disk_costs_lines_and_nothing_else(
     logging.getLogger("soulsgui.test").error("lost")
     log.close()
     assert "Logging error" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("line", "level", "text"),
+    [
+        ("123:M 29 Nov 2026 19:00:00.250 * Ready", "info", "Ready"),
+        ("123:C 29 Nov 2026 19:00:00.250 # No memory", "warning", "No memory"),
+        ("123:X 29 Nov 2026 19:00:00.250 - Closed", "debug", "Closed"),
+    ],
+)
+def test_lines_of_redis_have_time_and_level(line: str, level: str, text: str) -> None:
+    parsed = parse_line(line)
+    assert (parsed.level, parsed.text) == (level_of(line), parsed.text) == (level, text)
+    assert parsed.time == datetime(2026, 11, 29, 19, 0, 0, 250_000).timestamp()
+
+
+@pytest.mark.parametrize("day", ["31 Xyz 2026", "29 Nov 1026"])
+def test_what_only_looks_like_a_line_of_redis_comes_back_as_it_is(day: str) -> None:
+    line = f"123:M {day} 19:00:00.250 * Ready"
+    assert parse_line(line) == ParsedLine(None, "", line)
