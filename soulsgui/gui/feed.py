@@ -252,7 +252,7 @@ class JobCall(Call):
             self.refuse(ApiError(code=ErrorCode.FAILED, message=what, remedy="Look at its log."))
             return
         self._result = job.result
-        fetching = self._feed.download(job.files[0].id, path)
+        fetching = self._feed.download(job.files[0], path)
         fetching.progressed.connect(self.progressed)
         fetching.done.connect(self._fetched)
         fetching.failed.connect(self.refuse)
@@ -385,9 +385,9 @@ class Feed(QObject):
         call.begin_with(self.upload(path))
         return call
 
-    def download(self, file_id: str, path: str) -> Call:
+    def download(self, file: StoredFile, path: str) -> Call:
         """Fetch a file that a job has made."""
-        return self._transfer(DOWNLOAD, {"file": file_id, "path": path})
+        return self._transfer(DOWNLOAD, {"file": file, "path": path})
 
     def upload(self, path: str) -> Call:
         """Bring a file to the runner; the result is its `StoredFile`."""

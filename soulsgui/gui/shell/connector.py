@@ -13,7 +13,13 @@ from PySide6.QtCore import QFileSystemWatcher, QObject, Signal
 from soulsgui.config.layers import file_problems
 from soulsgui.config.parsing import read_layer
 from soulsgui.config.paths import Folders
-from soulsgui.errors import NotAllowedError, ServerTimeoutError, ServerUnreachableError, SoulsGuiError
+from soulsgui.errors import (
+    NotAllowedError,
+    ServerTimeoutError,
+    ServerUnreachableError,
+    SoulsGuiError,
+    StorageError,
+)
 from soulsgui.gui.client_mode.runner import ClientSide
 from soulsgui.gui.config.draft import sentence
 from soulsgui.gui.feed import DOWNLOAD, UPLOAD, Call, Feed
@@ -61,7 +67,11 @@ def as_api_error(error: SoulsGuiError) -> ApiError:
     """Return an error of the way to the runner as if the runner had told it."""
     if isinstance(error, CommandFailedError):
         return error.told
-    code = ErrorCode.NOT_ALLOWED if isinstance(error, NotAllowedError) else ErrorCode.NO_ANSWER
+    code = ErrorCode.NO_ANSWER
+    if isinstance(error, NotAllowedError):
+        code = ErrorCode.NOT_ALLOWED
+    elif isinstance(error, StorageError):  # a disk of this computer, whoever answers
+        code = ErrorCode.FAILED
     return ApiError(code=code, message=error.message, remedy=error.remedy)
 
 
