@@ -311,7 +311,8 @@ class Connector(QObject):
     def _carry(self, call: Call, params: dict[str, Any]) -> None:
         if self._link is not None:
             task = self._tasks.spawn(_answer(self._link, call, params), call.command)
-            call.dropped.connect(task.cancel)
+            # It was cancelled, or its server left: nobody can be told of it any more.
+            call.destroyed.connect(lambda: task.cancel())
 
     def _watch(self, watched: dict[str, float]) -> None:
         if self._link is not None:

@@ -15,7 +15,7 @@ from pathlib import Path
 import psutil
 import pytest
 from aiohttp import web
-from PySide6.QtCore import QTimer
+from PySide6.QtCore import QEvent, QTimer
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
@@ -513,6 +513,34 @@ async def test_a_download_that_has_no_room_does_not_begin(listen: Listen, tmp_pa
         await link.download(STORED.model_copy(update={"size_bytes": 2**60}), tmp_path / "run.zip")
     assert (asked, list(tmp_path.iterdir())) == ([], [])
     assert connecting.as_api_error(told.value).code is ErrorCode.FAILED, "the runner answers"
+
+
+@pytest.mark.parametrize("left", [True, False])
+def test_a_download_ends_with_its_server_or_when_it_is_cancelled(
+    qapp: QApplication, link: OpenLink, place: Folders, monkeypatch: pytest.MonkeyPatch, left: bool
+) -> None:
+    begun: list[object] = []
+    ended: list[object] = []
+
+    async def download(*args: object) -> None:
+        begun.append(args)
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append(args)
+
+    monkeypatch.setattr(RunnerLink, "download", download)
+    made = link(place)
+    made.until(S.NO_RUN)
+    call = made.feed.download(STORED, "/none")
+    until(qapp, lambda: bool(begun), "it is on its way")
+    if left:
+        made.feed.leave_calls()
+    else:
+        call.drop()
+    qapp.sendPostedEvents(None, QEvent.Type.DeferredDelete.value)
+    until(qapp, lambda: bool(ended), "it has ended")
+    assert ended == begun
 
 
 @pytest.mark.parametrize("status", [302, 307])
