@@ -252,7 +252,7 @@ class JobCall(Call):
             self.refuse(ApiError(code=ErrorCode.FAILED, message=what, remedy="Look at its log."))
             return
         self._result = job.result
-        fetching = self._feed.download(job.files[0].id, path)
+        fetching = self._feed.download(job.files[0], path)
         fetching.progressed.connect(self.progressed)
         fetching.done.connect(self._fetched)
         fetching.failed.connect(self.refuse)
@@ -315,7 +315,7 @@ class Feed(QObject):
         forgotten: Another server is followed from now on.
         not_agreed: A command was refused because of what it would execute, which a stranger may have named;
             with its name, its parameters and the `ApiError`.
-        answered_late: As that of a `Call`.
+        answered_late: As that of a `Call`; also that the runner is back, with each message that told of none.
     """
 
     connection_changed = Signal(object)
@@ -356,6 +356,7 @@ class Feed(QObject):
         self.cursor: int | None = None
         self._carry: Carry | None = None
         self._open: list[Call] = []
+        self._unanswered: set[str] = set()  # messages that hold until the runner is back
         self.lists = ServerLists(self)
         self._list_jobs = Fetch(self, partial(self.ask, "job.list"), came=self._take_jobs, late=True)
 
@@ -384,9 +385,9 @@ class Feed(QObject):
         call.begin_with(self.upload(path))
         return call
 
-    def download(self, file_id: str, path: str) -> Call:
+    def download(self, file: StoredFile, path: str) -> Call:
         """Fetch a file that a job has made."""
-        return self._transfer(DOWNLOAD, {"file": file_id, "path": path})
+        return self._transfer(DOWNLOAD, {"file": file, "path": path})
 
     def upload(self, path: str) -> Call:
         """Bring a file to the runner; the result is its `StoredFile`."""
@@ -422,6 +423,8 @@ class Feed(QObject):
         call.answered_late.connect(self.answered_late)
 
         def look(error: ApiError) -> None:
+            if error.code is ErrorCode.NO_ANSWER:
+                self._unanswered.add(error.message)
             if error.asks is not None:
                 self.not_agreed.emit(call.command, params, error)
 
@@ -445,9 +448,15 @@ class Feed(QObject):
 
     def set_connection(self, connection: Connection) -> None:
         """The connection stands otherwise."""
-        if connection != self.connection:
-            self.connection = connection
-            self.connection_changed.emit(connection)
+        if connection == self.connection:
+            return
+        came_back = connection.live and not self.connection.live
+        self.connection = connection
+        self.connection_changed.emit(connection)
+        if came_back:
+            told, self._unanswered = self._unanswered, set()
+            for message in told:
+                self.answered_late.emit(message)
 
     def leave_calls(self) -> None:
         """The server is about to be left: what becomes of the calls that wait for it is not told here."""
@@ -462,6 +471,7 @@ class Feed(QObject):
         self.remote = remote
         self.status, self.hello, self.events = Status(), None, []
         self.jobs, self.watched = {}, {}
+        self._unanswered = set()
         self.last_data = self.cursor = None
         self._list_jobs.forget()
         self.forgotten.emit()

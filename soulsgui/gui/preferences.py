@@ -95,6 +95,7 @@ class Preferences:
     @property
     def servers(self) -> list[RemoteServer]:
         """The saved servers of other computers; without any secret, for there is none to save."""
+        self.settings.sync()  # a window of another data folder may have saved one
         found: list[RemoteServer] = []
         with suppress(ValueError, TypeError, UsageError):
             for host, command in json.loads(str(self.settings.value("servers/saved", "[]"))):

@@ -48,6 +48,9 @@ def is_host(name: str) -> bool:
     return re.fullmatch(_HOST, name) is not None
 
 
+ClientName = Annotated[str, AfterValidator(_client)]
+"""What a client may be called."""
+
 Place = tuple[Annotated[str, Field(pattern=f"^{_HOST}$")], Annotated[int, Field(ge=1, le=65_535)]]
 """Host and port."""
 
@@ -68,7 +71,7 @@ class Invitation(Message):
     version: int = FORMAT
     server_id: str = Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")
     server_name: Words = Field(max_length=253)
-    client: Annotated[str, AfterValidator(_client)]
+    client: ClientName
     addresses: tuple[Place, ...] = Field(min_length=1, max_length=MOST_PLACES)
     secret: str = Field(repr=False, pattern=r"^[A-Za-z0-9_-]{16,256}$")
     prefix: str = Field(pattern=r"^[A-Za-z0-9_.-]{1,64}:$")

@@ -259,8 +259,7 @@ class ClientsSection(QWidget):
     @property
     def chosen(self) -> list[ClientStatus]:
         """The selected clients, from top to bottom."""
-        rows = sorted(index.row() for index in self.table.selectionModel().selectedRows())
-        found = [self.model.client_at(row) for row in rows]
+        found = [self.model.client_at(row) for row in self.table.selected_rows]
         return [client for client in found if client is not None]
 
     def choose(self, *names: str) -> None:

@@ -85,7 +85,9 @@ class RunsPage(QWidget):
     def _build(self) -> None:
         self.table.setModel(self.model)
         self.table.sort_by(self.model.column_number("created"), downwards=True)
-        self.table.selectionModel().selectionChanged.connect(self._show_chosen)
+        # Rows that the filter hides leave the selection one by one.
+        self._show_soon = Throttle(self, self._show_chosen, 0)
+        self.table.selectionModel().selectionChanged.connect(self._show_soon.request)
         self.table.clicked.connect(self._clicked)
         self.table.row_opened.connect(self._opened)
         self.table.offer(self._deeds)
@@ -162,8 +164,7 @@ class RunsPage(QWidget):
     @property
     def selected(self) -> list[RunSummary]:
         """The chosen rows, from top to bottom."""
-        rows = sorted(index.row() for index in self.table.selectionModel().selectedRows())
-        return [found for row in rows if (found := self.model.at(row)) is not None]
+        return [found for row in self.table.selected_rows if (found := self.model.at(row)) is not None]
 
     def _take_runs(self) -> None:
         self._listed.want()

@@ -151,10 +151,10 @@ class VideosTab(QWidget):
             return
         # Of a name that the server tells only the last part is of interest.
         name = PurePath(film.file.name).name
-        ask_where_to_save("Save the video", name, "", partial(self._save, film.file.id), self)
+        ask_where_to_save("Save the video", name, "", partial(self._save, film.file), self)
 
-    def _save(self, file_id: str, path: str) -> None:
-        carry_out(self._shell, self._feed.download(file_id, path), partial(self._saved, path))
+    def _save(self, file: StoredFile, path: str) -> None:
+        carry_out(self._shell, self._feed.download(file, path), partial(self._saved, path))
 
     def _saved(self, path: str, _: object) -> None:
         self._shell.notify("success", f"Saved as {path}")

@@ -13,7 +13,13 @@ from PySide6.QtCore import QFileSystemWatcher, QObject, Signal
 from soulsgui.config.layers import file_problems
 from soulsgui.config.parsing import read_layer
 from soulsgui.config.paths import Folders
-from soulsgui.errors import NotAllowedError, ServerTimeoutError, ServerUnreachableError, SoulsGuiError
+from soulsgui.errors import (
+    NotAllowedError,
+    ServerTimeoutError,
+    ServerUnreachableError,
+    SoulsGuiError,
+    StorageError,
+)
 from soulsgui.gui.client_mode.runner import ClientSide
 from soulsgui.gui.config.draft import sentence
 from soulsgui.gui.feed import DOWNLOAD, UPLOAD, Call, Feed
@@ -61,7 +67,11 @@ def as_api_error(error: SoulsGuiError) -> ApiError:
     """Return an error of the way to the runner as if the runner had told it."""
     if isinstance(error, CommandFailedError):
         return error.told
-    code = ErrorCode.NOT_ALLOWED if isinstance(error, NotAllowedError) else ErrorCode.NO_ANSWER
+    code = ErrorCode.NO_ANSWER
+    if isinstance(error, NotAllowedError):
+        code = ErrorCode.NOT_ALLOWED
+    elif isinstance(error, StorageError):  # a disk of this computer, whoever answers
+        code = ErrorCode.FAILED
     return ApiError(code=code, message=error.message, remedy=error.remedy)
 
 
@@ -301,7 +311,8 @@ class Connector(QObject):
     def _carry(self, call: Call, params: dict[str, Any]) -> None:
         if self._link is not None:
             task = self._tasks.spawn(_answer(self._link, call, params), call.command)
-            call.dropped.connect(task.cancel)
+            # It was cancelled, or its server left: nobody can be told of it any more.
+            call.destroyed.connect(lambda: task.cancel())
 
     def _watch(self, watched: dict[str, float]) -> None:
         if self._link is not None:

@@ -26,7 +26,7 @@ from soulsgui.errors import (
 )
 from soulsgui.gui.text import first_mistake, size
 from soulsgui.process import own_command, parse_line
-from soulsgui.system import AtomicFile, explained, new_session_kwargs
+from soulsgui.system import AtomicFile, explained, free_disk_bytes, new_session_kwargs
 from soulsgui.wire.api_client import COMMAND_TIMEOUT_S, CONTROL_FILE, CommandFailedError
 from soulsgui.wire.control import (
     FEED_MESSAGE,
@@ -37,6 +37,7 @@ from soulsgui.wire.control import (
     FeedMessage,
     Hello,
     LogChange,
+    StoredFile,
     Watch,
 )
 
@@ -189,19 +190,23 @@ class RunnerLink:
         return result if isinstance(result, dict) else {}
 
     async def download(
-        self, file_id: str, path: Path, told: Callable[[str], object] = lambda words: None
+        self, stored: StoredFile, path: Path, told: Callable[[str], object] = lambda words: None
     ) -> dict[str, Any]:
         """Fetch a file that a job has made; what is there under its path is replaced once it is whole.
 
         Raises:
-            CommandFailedError: There is no such file (any more).
-            StorageError: It can't be written here.
+            CommandFailedError: There is no such file (any more), or it is longer than was told.
+            StorageError: It can't be written here, or there is no room for it.
             ServerUnreachableError, NotAllowedError: As `command`.
         """
         import aiohttp
 
-        url = f"{self.control.url}{PREFIX}/files/{quote(file_id, safe='')}"
+        url = f"{self.control.url}{PREFIX}/files/{quote(stored.id, safe='')}"
+        whole = size(stored.size_bytes)
         try:
+            if (free := free_disk_bytes(path)) < stored.size_bytes:
+                what = f"{path} takes {whole}, and the disk has {size(free)} of free space."
+                raise StorageError(what, "Free some space, or choose another place.")
             async with self._opened().get(
                 url, timeout=_transfer_timeout(), allow_redirects=False
             ) as response:
@@ -210,9 +215,12 @@ class RunnerLink:
                 with AtomicFile(path) as file:
                     here = 0
                     async for chunk in response.content.iter_chunked(_CHUNK_BYTES):
-                        await asyncio.to_thread(file.write, chunk)
                         here += len(chunk)
-                        told(f"{size(here)} of {size(response.content_length)} are here")
+                        if here > stored.size_bytes:
+                            what = f"What came of {stored.name} is longer than the {whole} that were told."
+                            raise CommandFailedError(ApiError(code=ErrorCode.FAILED, message=what))
+                        await asyncio.to_thread(file.write, chunk)
+                        told(f"{size(here)} of {whole} are here")
                     await asyncio.to_thread(file.commit)
         except (aiohttp.ClientError, TimeoutError, *_NO_ANSWER) as error:
             raise _unreachable(self.control, error) from error

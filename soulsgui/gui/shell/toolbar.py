@@ -29,6 +29,7 @@ from soulsgui.gui.shell.server_selector import ServerSelector
 from soulsgui.gui.states import level_look, run_is_active
 from soulsgui.gui.text import plural
 from soulsgui.gui.theme import GAP_S
+from soulsgui.gui.throttle import Throttle
 from soulsgui.gui.widgets.boxes import NO_MARGINS, column, row
 from soulsgui.gui.widgets.command_button import CommandButton, Words, give_menu
 from soulsgui.gui.widgets.fitting_button import FittingButton
@@ -38,6 +39,7 @@ from soulsgui.wire.control import Event
 
 AnyButton = TypeVar("AnyButton", bound=FittingButton)
 
+_TOGETHER_MS = 100  # events come in bursts
 _SHOWN = 60
 _CHARACTERS = 84
 _LINES = 26
@@ -148,7 +150,8 @@ class EventsButton(QToolButton):
         self.popup: EventsPopup | None = None
         self.clicked.connect(self.open)
         feed.snapshot_taken.connect(self._count)
-        feed.event_arrived.connect(self._arrived)
+        self._arrived = Throttle(self, self._show_arrived, _TOGETHER_MS)
+        feed.event_arrived.connect(self._arrived.request)
         self._count()
 
     def open(self) -> None:
@@ -169,11 +172,12 @@ class EventsButton(QToolButton):
     def _closed(self) -> None:
         self.popup = None
 
-    def _arrived(self, event: Event) -> None:
-        if self.popup is not None:
+    def _show_arrived(self) -> None:
+        if self.popup is None:
+            self._count()
+        else:
             self.popup.show_events(self._feed.events, self._seen())
             self._mark_seen()
-        self._count()
 
     def _server(self) -> str:
         return self._feed.hello.server_id if self._feed.hello is not None else ""

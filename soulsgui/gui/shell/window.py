@@ -183,13 +183,13 @@ class MainWindow(QMainWindow):
         feed = self._feed
         feed.connection_changed.connect(self._connection_changed)
         feed.snapshot_taken.connect(self._snapshot_taken)
-        feed.answered_late.connect(self.settle)
         feed.forgotten.connect(self.pages.make_anew)
         feed.not_agreed.connect(self._ask_agreement)
         for listed in (feed.lists.runs, feed.lists.presets):
             listed.failed.connect(self.show_problem)
         client = self._client_side.feed
         for one in (feed, client):
+            one.answered_late.connect(self.settle)
             for signal in (one.run_changed, one.server_changed, one.clients_changed, one.services_changed):
                 signal.connect(self._status.request)
         client.connection_changed.connect(self._status.request)

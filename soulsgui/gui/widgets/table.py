@@ -185,12 +185,18 @@ class Table(QTableView):
         # The button stays; the menu is gone when the answer comes.
         entry.triggered.connect(button.click)
 
+    @property
+    def selected_rows(self) -> list[int]:
+        """The chosen rows, from top to bottom; `selectedRows` asks the model about every cell."""
+        parts = self.selectionModel().selection().toList()
+        return sorted({row for part in parts for row in range(part.top(), part.bottom() + 1)})
+
     def copy_rows(self) -> None:
         """Copy the chosen rows with their headings, as tables of other programs take them."""
         model, header = self.model(), self.horizontalHeader()
         places = (header.logicalIndex(place) for place in range(header.count()))
         shown = [section for section in places if not header.isSectionHidden(section)]
-        chosen = sorted(index.row() for index in self.selectionModel().selectedRows())
+        chosen = self.selected_rows
         if not chosen:
             return
         lines = [[str(model.headerData(each, Qt.Orientation.Horizontal)) for each in shown]]

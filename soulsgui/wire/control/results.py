@@ -16,6 +16,7 @@ from soulsgui.wire.control.states import (
     QueuedRun,
     RunState,
 )
+from soulsgui.wire.invitation import ClientName
 from soulsgui.wire.manifest import CheckpointKind, ScoredBy
 from soulsgui.wire.messages.base import CurveColumn, Keyed, Listed, Message, Moment, Whole, Words
 from soulsgui.wire.messages.live import LiveChange
@@ -619,7 +620,7 @@ class NewInvitation(Message):
         file_text: What belongs into its `.soulsgui` file.
     """
 
-    client: str
+    client: ClientName
     username: str
     addresses: Listed[tuple[str, Whole]]
     lan: bool

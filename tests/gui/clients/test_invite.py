@@ -109,6 +109,15 @@ def test_an_invitation_is_given_out_as_a_link_and_a_file_and_taken_back(
     assert fake.sent_of("clients.revoke")[-1].params == {"client": "gamer-13"}
 
 
+def test_an_answer_for_a_name_that_no_client_may_have_is_none(
+    qtbot: QtBot, dialog: InviteDialog, fake: FakeFeed
+) -> None:
+    fake.answers["clients.invite.create"] = GIVEN_OUT.model_dump() | {"client": "../gamer"}
+    dialog.invite.click()
+    qtbot.waitUntil(lambda: "not understood" in dialog.wrong.text())
+    assert dialog.link.text() == ""
+
+
 def test_a_name_that_is_invited_already_is_invited_anew(
     qtbot: QtBot, dialog: InviteDialog, fake: FakeFeed
 ) -> None:

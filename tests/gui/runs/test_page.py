@@ -567,10 +567,27 @@ def test_the_duration_of_a_run_is_not_cut(qtbot: QtBot, page: RunsPage, server: 
     assert page.table.columnWidth(column) >= page.table.sizeHintForColumn(column) > 0
 
 
-def test_a_run_that_waits_is_not_compared(page: RunsPage, server: FakeFeed) -> None:
+def test_rows_that_the_filter_hides_leave_a_selection_together(
+    qtbot: QtBot, page: RunsPage, server: FakeFeed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    many = [PAST.model_copy(update={"id": f"r{n}", "name": ("odd", "even")[n % 2]}) for n in range(200)]
+    server.answers["runs.list"] = listed(*many)
+    page.refresh()
+    qtbot.waitUntil(lambda: page.model.rowCount() == len(many))
+    page.table.selectAll()
+    qtbot.waitUntil(page.compare.isVisible)
+    shown: list[int] = []
+    monkeypatch.setattr(page.compare, "show_rows", lambda rows: shown.append(len(rows)))
+    page.words.setText("even")
+    left = page.model.rowCount()
+    assert left < len(many)
+    assert shown == [left]
+
+
+def test_a_run_that_waits_is_not_compared(qtbot: QtBot, page: RunsPage, server: FakeFeed) -> None:
     server.change_queue([QueuedRun(number=4, name="next")])
     page.table.selectAll()
-    assert page.compare.isVisible()
+    qtbot.waitUntil(page.compare.isVisible)
     assert "A run that waits in the queue has nothing to compare yet." in words_of(page.compare)
     assert not server.sent_of("runs.compare")
 
@@ -581,13 +598,15 @@ def test_two_runs_are_compared_and_their_rows_copied(
     differing = {"normalize.reward_clip": [None, 1.0], "ppo.epochs": [4], "ppo.gamma": [0.99, 0.9]}
     server.answers["runs.compare"] = {"runs": listed(PAST, BARE)["runs"], "settings": differing}
     page.table.selectAll()
+    qtbot.waitUntil(page.compare.isVisible)
     page.table.selectRow(1)
+    qtbot.waitUntil(page.details.isVisible)
     page.details.curves.click()
     assert shell.shown == [("plots", {"runs": ["r2"]})]
     selection = page.table.selectionModel()
     flags = selection.SelectionFlag.Select | selection.SelectionFlag.Rows
     selection.select(page.model.index(2, 0), flags)
-    assert page.compare.isVisible()
+    qtbot.waitUntil(page.compare.isVisible)
     qtbot.waitUntil(lambda: page.compare.table.model().rowCount() > 0)
     assert server.sent_of("runs.compare")[-1].params == {"runs": ["r2", "r1"]}
     assert page.compare.warning.isVisible()

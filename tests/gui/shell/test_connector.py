@@ -15,12 +15,12 @@ from pathlib import Path
 import psutil
 import pytest
 from aiohttp import web
-from PySide6.QtCore import QTimer
+from PySide6.QtCore import QEvent, QTimer
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
 from soulsgui.config.paths import Folders
-from soulsgui.errors import ServerUnreachableError
+from soulsgui.errors import ServerUnreachableError, StorageError
 from soulsgui.gui.feed import Feed
 from soulsgui.gui.loop import Tasks
 from soulsgui.gui.models.connection import Connection, ConnectionState
@@ -33,12 +33,14 @@ from soulsgui.wire.api_client import CONTROL_FILE, CommandFailedError
 from soulsgui.wire.control import (
     ApiError,
     ControlFile,
+    ErrorCode,
     Job,
     LogChange,
     LogLine,
     ServerStatus,
     Snapshot,
     Status,
+    StoredFile,
 )
 from tests.end_to_end.server import RunningServer, soulsgui
 from tests.faults.proxy import Proxy
@@ -476,6 +478,71 @@ async def test_an_answer_without_end_is_read_up_to_a_limit(listen: Listen) -> No
     assert sum(sent) < 64 * 2**20
 
 
+STORED = StoredFile(id="1", name="run.zip", size_bytes=2**20)
+
+
+async def test_a_download_ends_where_more_comes_than_was_told(listen: Listen, tmp_path: Path) -> None:
+    sent: list[int] = []
+
+    async def handle(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        with suppress(ConnectionError):
+            while len(sent) < 256:
+                await response.write(b"x" * 2**20)
+                sent.append(2**20)
+        return response
+
+    link, path = await listen(handle), tmp_path / "run.zip"
+    path.write_bytes(b"kept")
+    with pytest.raises(CommandFailedError, match="longer than"):
+        await link.download(STORED, path)
+    assert len(sent) < 64
+    assert [(file.name, file.read_bytes()) for file in tmp_path.iterdir()] == [("run.zip", b"kept")]
+
+
+async def test_a_download_that_has_no_room_does_not_begin(listen: Listen, tmp_path: Path) -> None:
+    asked: list[str] = []
+
+    async def handle(request: web.Request) -> web.StreamResponse:
+        asked.append(request.path)
+        return web.Response(body=b"x")
+
+    link = await listen(handle)
+    with pytest.raises(StorageError, match="free space") as told:
+        await link.download(STORED.model_copy(update={"size_bytes": 2**60}), tmp_path / "run.zip")
+    assert (asked, list(tmp_path.iterdir())) == ([], [])
+    assert connecting.as_api_error(told.value).code is ErrorCode.FAILED, "the runner answers"
+
+
+@pytest.mark.parametrize("left", [True, False])
+def test_a_download_ends_with_its_server_or_when_it_is_cancelled(
+    qapp: QApplication, link: OpenLink, place: Folders, monkeypatch: pytest.MonkeyPatch, left: bool
+) -> None:
+    begun: list[object] = []
+    ended: list[object] = []
+
+    async def download(*args: object) -> None:
+        begun.append(args)
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append(args)
+
+    monkeypatch.setattr(RunnerLink, "download", download)
+    made = link(place)
+    made.until(S.NO_RUN)
+    call = made.feed.download(STORED, "/none")
+    until(qapp, lambda: bool(begun), "it is on its way")
+    if left:
+        made.feed.leave_calls()
+    else:
+        call.drop()
+    qapp.sendPostedEvents(None, QEvent.Type.DeferredDelete.value)
+    until(qapp, lambda: bool(ended), "it has ended")
+    assert ended == begun
+
+
 @pytest.mark.parametrize("status", [302, 307])
 async def test_a_server_sends_the_window_to_no_other_program(
     listen: Listen, tmp_path: Path, status: int
@@ -490,7 +557,7 @@ async def test_a_server_sends_the_window_to_no_other_program(
 
     link, file = await listen(handle), tmp_path / "run.zip"
     file.write_bytes(b"kept")
-    for ask in (link.command("runs.list", {}, LIMIT_S), link.download("1", file), link.upload(file)):
+    for ask in (link.command("runs.list", {}, LIMIT_S), link.download(STORED, file), link.upload(file)):
         with pytest.raises(CommandFailedError):
             await ask
     assert (elsewhere, file.read_bytes()) == ([], b"kept")

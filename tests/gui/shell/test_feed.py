@@ -14,6 +14,7 @@ from soulsgui.wire.control import (
     ApiError,
     ClientCount,
     ClientsChange,
+    ErrorCode,
     Event,
     EventChange,
     Job,
@@ -26,7 +27,7 @@ from soulsgui.wire.control import (
     Status,
     StatusChange,
 )
-from tests.gui.fake_feed import HELLO, LOST, FakeShell
+from tests.gui.fake_feed import HELLO, LIVE, LOST, FakeShell, refusal
 from tests.states import client, service
 
 NOW = 1_790_000_000.0
@@ -192,6 +193,27 @@ def test_that_no_answer_came_holds_until_one_does(qtbot: QtBot, feed: Feed, shel
     qtbot.waitUntil(lambda: [told.text for told in shell.told] == ["No answer from my-server."])
     call.answer({})
     assert shell.told == []
+
+
+@pytest.mark.parametrize(
+    ("error", "left"),
+    [
+        (refusal("No runner answers at http://x.", code=ErrorCode.NO_ANSWER), []),
+        (refusal("Not while it runs."), ["Not while it runs."]),
+    ],
+)
+def test_that_no_runner_answers_is_said_until_it_is_back(
+    feed: Feed, shell: FakeShell, error: ApiError, left: list[str]
+) -> None:
+    feed.carry_with(lambda call, params: None)
+    feed.answered_late.connect(shell.settle)
+    call = feed.call("run.stop")
+    call.tell_problem(lambda error: notify_problem(shell, error))
+    call.refuse(error)
+    feed.set_connection(LOST)
+    assert [told.text for told in shell.told] == [error.message]
+    feed.set_connection(LIVE)
+    assert [told.text for told in shell.told] == left
 
 
 def test_a_job_tells_its_progress_to_the_command_that_waits_for_it(feed: Feed) -> None:

@@ -76,7 +76,7 @@ def test_its_file_is_fetched_before_it_counts_as_done(fake: FakeFeed) -> None:
     told = Told(fake, "/home/me/first.soulsrun").begun()
     fake.change_job(job("done", files=[FILE.model_dump()], result=EXPORTED.model_dump()))
     (fetch,) = fake.sent_of(DOWNLOAD)
-    assert fetch.params == {"file": "f1", "path": "/home/me/first.soulsrun"}
+    assert fetch.params == {"file": FILE, "path": "/home/me/first.soulsrun"}
     fetch.call.progressed.emit("half of it")
     assert told.said[-1] == "half of it"
     fetch.call.answer({})
@@ -174,7 +174,7 @@ def test_the_status_line_shows_what_goes_on_and_cancels_it(qtbot: QtBot, fake: F
     assert fake.sent_of("job.cancel")[-1].params == {"job": "j1"}
     fake.change_job(job("cancelled"))
     assert strip.isHidden()
-    fetch = fake.download("f1", "/tmp/x")
+    fetch = fake.download(FILE, "/tmp/x")
     fetch.progressed.emit("1 MB of 2 MB are here")
     assert strip.words.text() == "Download: 1 MB of 2 MB are here"
     fake.sent_of("job.cancel")[-1].call.answer({})

@@ -150,6 +150,15 @@ def test_saved_servers_that_were_damaged_count_as_none(folders: Folders) -> None
         assert preferences.servers == []
 
 
+def test_what_another_window_has_saved_is_kept(folders: Folders) -> None:
+    preferences = Preferences(folders)
+    preferences.keep_servers([RemoteServer("lab")])
+    assert preferences.keep() == ""
+    path = Path(preferences.settings.fileName())
+    path.write_text(path.read_text().replace("lab", "laboratory"))
+    assert [server.host for server in preferences.servers] == ["laboratory"]
+
+
 def test_a_saved_server_is_chosen_from_the_toolbar_and_forgotten(
     make: Make, folders: Folders, fake: FakeFeed, stubs: None
 ) -> None:

@@ -729,7 +729,7 @@ def test_the_button_of_the_events_counts_until_its_list_was_open(
     assert events.popup is None
     feed.bring_event(event(1, "info"))
     feed.bring_event(event(2, service="trainer", run_id="r1"))
-    assert events.text() == "1"
+    qtbot.waitUntil(lambda: events.text() == "1")
     qtbot.mouseClick(events, Qt.MouseButton.LeftButton)
     # Only now the list that was open first is deleted.
     qapp.sendPostedEvents(None, QEvent.Type.DeferredDelete.value)
@@ -737,13 +737,25 @@ def test_the_button_of_the_events_counts_until_its_list_was_open(
     assert opened is not None
     assert opened.list.count() == 2
     feed.bring_event(event(3, service="trainer", run_id="r1"))
-    assert opened.list.count() == 3
+    qtbot.waitUntil(lambda: opened.list.count() == 3)
     assert events.text() == ""
     for signal in (opened.list.itemClicked, opened.list.itemActivated):
         signal.emit(opened.list.item(0))
     (place,) = page_of(window, "logs").places
     assert (place["service"], place["run"]) == ("trainer", "r1")
     assert make().toolbar.events.text() == "", "seen is remembered"
+
+
+def test_events_that_come_together_are_counted_together(
+    qtbot: QtBot, make: Make, feed: FakeFeed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    events = make().toolbar.events
+    words: list[str] = []
+    monkeypatch.setattr(events, "setAccessibleName", words.append)
+    for number in range(1, 201):
+        feed.bring_event(event(number))
+    qtbot.waitUntil(lambda: events.text() == "200")
+    assert words == ["200 events you have not seen"]
 
 
 def test_settings_take_effect_at_once_and_last_as_does_the_size(

@@ -305,7 +305,7 @@ def test_the_episode_that_is_shown_is_filmed_and_fetched(
     assert pane.slider.geometry() == place
     file = StoredFile(id="f", name="model-3.gif", size_bytes=9)
     fake.change_job(job("j2", "done", files=[file], result=PLAYED))
-    assert fake.sent[-1].params == {"file": "f", "path": str(tmp_path / "film.gif")}
+    assert fake.sent[-1].params == {"file": file, "path": str(tmp_path / "film.gif")}
     fake.sent[-1].call.answer({})
     assert "film.gif" in pane.of_film.text()
     pane.film(str(tmp_path / "film.mp4"), 4)
