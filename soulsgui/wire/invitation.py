@@ -13,13 +13,13 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated, Any, Self
 
-from pydantic import AfterValidator, Field, ValidationError
+from pydantic import Field, ValidationError
 
 from soulsgui.errors import UsageError
 from soulsgui.system import is_loopback, write_private
 from soulsgui.wire.access import Address, user_of
-from soulsgui.wire.keys import check_client_name, is_client_name
-from soulsgui.wire.messages.base import Message, Words
+from soulsgui.wire.keys import check_client_name
+from soulsgui.wire.messages.base import ClientName, Message, Words
 
 MOST_PLACES = 64  # addresses that one invitation can name
 
@@ -37,19 +37,10 @@ _MOST_BYTES = 64 * 1024
 _ANEW = "Ask for the complete link or the file again."
 
 
-def _client(name: str) -> str:
-    if not is_client_name(name):
-        raise ValueError("not a client name")
-    return name
-
-
 def is_host(name: str) -> bool:
     """Whether an invitation can tell a server under this name or address."""
     return re.fullmatch(_HOST, name) is not None
 
-
-ClientName = Annotated[str, AfterValidator(_client)]
-"""What a client may be called."""
 
 Place = tuple[Annotated[str, Field(pattern=f"^{_HOST}$")], Annotated[int, Field(ge=1, le=65_535)]]
 """Host and port."""

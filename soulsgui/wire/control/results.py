@@ -16,9 +16,8 @@ from soulsgui.wire.control.states import (
     QueuedRun,
     RunState,
 )
-from soulsgui.wire.invitation import ClientName
 from soulsgui.wire.manifest import CheckpointKind, ScoredBy
-from soulsgui.wire.messages.base import CurveColumn, Keyed, Listed, Message, Moment, Whole, Words
+from soulsgui.wire.messages.base import ClientName, CurveColumn, Keyed, Listed, Message, Moment, Whole, Words
 from soulsgui.wire.messages.live import LiveChange
 from soulsgui.wire.messages.metrics import AttemptStart, same_length
 from soulsgui.wire.messages.node import Reject

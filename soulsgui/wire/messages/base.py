@@ -5,6 +5,7 @@ from typing import Annotated, ClassVar, Self, TypeVar
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from soulsgui.errors import printable
+from soulsgui.wire.keys import is_client_name
 
 Words = Annotated[str, AfterValidator(printable)]
 """Text of others that is shown: cut, and without control characters and line breaks."""
@@ -37,6 +38,16 @@ CurveColumn = Annotated[list[T], Field(max_length=2**18, fail_fast=True)]
 
 Whole = Annotated[int, Field(ge=-(2**63), le=2**63 - 1)]
 """A whole number as arrays and databases hold it, in 64 bits; it would replace bounds of a field's own."""
+
+
+def _client(name: str) -> str:
+    if not is_client_name(name):
+        raise ValueError("not a client name")
+    return name
+
+
+ClientName = Annotated[str, AfterValidator(_client)]
+"""What a client may be called."""
 
 
 class Message(BaseModel):
