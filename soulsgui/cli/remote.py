@@ -178,11 +178,11 @@ def plain(arguments: Arguments) -> int:
         arguments.paused_before = _is_paused(runner.status(), params.get("client"))
     result = runner.command(arguments.command, params)
     if COMMANDS[arguments.command].job:
+        from soulsgui.system import atomic_write  # late: what asks a runner needs nothing of the system
+
         job = wait_for(runner, Job.model_validate(result))
         result = job.result
         for file in job.files:
-            from soulsgui.system import atomic_write  # late: what asks a runner needs nothing of the system
-
             arguments.output = arguments.output or Path(file.name)
             atomic_write(arguments.output, runner.fetch(file.id))
     said = _SAID[arguments.command]

@@ -81,9 +81,14 @@ def dress(target: QAbstractButton | QAction, name: str, tone: Tone = Tone.TEXT) 
     _put_on(target, palette_colours(QGuiApplication.palette()))
 
 
-def make_primary(button: QAbstractButton) -> None:
-    """Make a button the main one of its place: filled with the accent colour, its icon to fit."""
-    button.setProperty("role", "primary")
+def make_primary(button: QAbstractButton, primary: bool = True) -> None:
+    """Make a button the main one of its place, or one of the others: filled with the accent colour or not."""
+    role = "primary" if primary else ""
+    if button.property("role") == role:
+        return
+    button.setProperty("role", role)
+    button.style().unpolish(button)
+    button.style().polish(button)
     if button.property(_NAME) is not None:
         _put_on(button, palette_colours(QGuiApplication.palette()))
 

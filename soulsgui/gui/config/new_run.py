@@ -23,6 +23,7 @@ from soulsgui.gui.config.differences import still_winning
 from soulsgui.gui.config.sweep_fields import STEPS, SweepFields
 from soulsgui.gui.feed import Call, Feed
 from soulsgui.gui.fetch import Fetch
+from soulsgui.gui.icons import make_primary
 from soulsgui.gui.models.connection import why_not
 from soulsgui.gui.models.rules import run_title
 from soulsgui.gui.settings.spec import as_yaml, specs
@@ -385,6 +386,8 @@ class NewRunDialog(FormDialog):
         self.queue.allow(not reason, reason or "It begins when the runs before it have ended")
         by_enter = self.queue if active and not sweep else self.start  # which ends no run
         by_enter.setDefault(True)
+        for button in (self.start, self.queue):
+            make_primary(button, button is by_enter)
         begins = self._begins_when_possible and not self._waiting_words
         self._begins_when_possible &= not refusal and not begins
         if begins:

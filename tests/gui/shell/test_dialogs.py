@@ -293,6 +293,7 @@ def test_a_goal_that_is_no_number_is_not_taken_for_none(qtbot: QtBot, feed: Fake
 
 def test_enter_ends_no_run_but_waits_for_it(qtbot: QtBot, running: FakeFeed) -> None:
     dialog = new_run(qtbot, running)
+    assert [one.property("role") for one in (dialog.start, dialog.queue)] == ["", "primary"]
     qtbot.keyClick(dialog.name, Qt.Key.Key_Return)
     [begun] = running.sent_of("run.start")
     assert begun.params["if_active"] == "queue"
