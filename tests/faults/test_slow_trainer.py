@@ -158,7 +158,7 @@ def test_a_trainer_whose_newest_checkpoint_is_damaged_goes_on_from_the_one_befor
     wait_for(lambda: server.status().run.updates > before.updates, "more updates than before")
     words = "The run continues from another checkpoint"
     wait_for(lambda: any(words in what and str(run.checkpoint) in what for what in _events(server)), words)
-    assert server.status().run.state == "running"
+    wait_for(lambda: server.status().run.state == "running", "it trains again")
     notes = [note.read_text() for note in run.manual_saves.glob(f"*/{NOTE}")]
     assert sum("is damaged" in note for note in notes) == 1, "what is damaged is kept aside"
 
