@@ -26,10 +26,8 @@ import numpy as np
 from benchmarks.report import Measured, beside, run
 from benchmarks.telemetry import RUN, record
 from soulsgui.config.paths import RunFolder
-from soulsgui.wire.control import RunSummary
 from tests.end_to_end.server import RunningServer, wait_for
 
-_PROBE_MS = 10
 _WIDTH, _HEIGHT = 1200, 600
 _ALLOWED = {"start": 0.8, "plot": 1.2, "rest": 0.01, "training": 0.05, "memory": 150.0, "gap": 50.0}
 """Seconds, parts of a core, MB and milliseconds: what a window may take (PERFORMANCE)."""
@@ -37,79 +35,6 @@ _TRAINS = (
     "--preset", "cartpole_dqn", "--local-clients", "4", "--set", "stop.mean_return=null",
     "--set", "client.step_delay=0.01",
 )  # fmt: skip
-
-
-def _tell(**told: object) -> None:
-    print(json.dumps(told), flush=True)
-
-
-def watched_window(folders: list[str], looks_at: str) -> int:
-    """Be a window with a probe in it; a line on standard input names what it is to show."""
-    import psutil
-    from PySide6.QtCore import QObject, QSocketNotifier, QTimer
-
-    from soulsgui.config.paths import Folders
-    from soulsgui.gui import app
-    from soulsgui.gui.feed import Feed
-    from soulsgui.gui.plotting.host import PlotHost
-    from soulsgui.gui.shell.window import MainWindow
-    from soulsgui.gui.theme import Theme, ThemeChoice
-
-    process = psutil.Process()
-
-    class Probe(QObject):
-        """Tells when the window is there, and each second what it took."""
-
-        def __init__(self, window: MainWindow, theme: Theme) -> None:
-            super().__init__(window)
-            self._theme = theme
-            self._window, self._gap_ms, self._last = window, 0.0, time.perf_counter()
-            window.first_shown.connect(lambda: _tell(shown=time.time()))
-            self._plot, self._beat = QTimer(self, interval=_PROBE_MS), QTimer(self, interval=_PROBE_MS)
-            self._plot.timeout.connect(self._look_for_plot)
-            self._beat.timeout.connect(self._look_at_gap)
-            if looks_at:
-                self._plot.start()
-            if looks_at == "gaps":
-                self._beat.start()
-            self._each = QTimer(self, interval=1000)
-            self._each.timeout.connect(self._tell_second)
-            self._each.start()
-            self._typed = QSocketNotifier(sys.stdin.fileno(), QSocketNotifier.Type.Read, self)
-            self._typed.activated.connect(self._show)
-
-        def _look_for_plot(self) -> None:
-            if any(host.plot is not None for host in self._window.findChildren(PlotHost)):
-                self._plot.stop()
-                _tell(plot=time.time())
-
-        def _look_at_gap(self) -> None:
-            now = time.perf_counter()
-            self._gap_ms = max(self._gap_ms, 1e3 * (now - self._last) - _PROBE_MS)
-            self._last = now
-
-        def _tell_second(self) -> None:
-            _tell(gap_ms=self._gap_ms, cpu_s=time.process_time(), rss_mb=process.memory_info().rss / 1e6)
-            self._gap_ms = 0.0
-
-        def _show(self) -> None:
-            wanted = json.loads(sys.stdin.readline() or "{}")
-            if "page" in wanted:
-                self._window.show_page(wanted["page"], **wanted["where"])
-            elif "player" in wanted:
-                self._window.open_player(RunSummary(id=wanted["player"]))
-            elif "theme" in wanted:
-                self._theme.choose(ThemeChoice(wanted["theme"]))
-            else:
-                self._window.close()
-
-    class Probed(MainWindow):
-        def __init__(self, feed: Feed, theme: Theme, *more: Any) -> None:
-            super().__init__(feed, theme, *more)
-            self.probe = Probe(self, theme)
-
-    vars(app)["MainWindow"] = Probed
-    return app.run_window(Folders(*map(Path, folders)))
 
 
 class Window:
@@ -122,11 +47,12 @@ class Window:
     """
 
     def __init__(self, server: RunningServer, looks_at: str = "") -> None:
-        folders = [str(server.folder / "config"), str(server.data)]
-        code = f"from benchmarks.window import watched_window; watched_window({folders}, {looks_at!r})"
+        config, data = server.folder / "config", server.data
+        # Before its imports, as the command `gui` does.
+        code = "import gc; gc.disable(); from benchmarks.window_probe import main; main()"
         self._began = time.time()
         self._process = subprocess.Popen(
-            [sys.executable, "-c", code],
+            [sys.executable, "-c", code, config, data, looks_at],
             env=os.environ | {"QT_QPA_PLATFORM": "offscreen"},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -136,11 +62,14 @@ class Window:
 
     def told(self, name: str) -> Any:
         """Return the next thing of that name that the probe tells."""
+        return self._line(name)[name]
+
+    def _line(self, name: str) -> dict[str, Any]:
         assert self._process.stdout is not None
         for line in self._process.stdout:
-            found = json.loads(line)
+            found: dict[str, Any] = json.loads(line)
             if name in found:
-                return found[name]
+                return found
         raise RuntimeError(f"the window has ended with {self._process.wait()} before it told of {name}")
 
     def after_s(self, name: str) -> float:
@@ -156,6 +85,11 @@ class Window:
     def seconds(self, name: str, count: int) -> list[float]:
         """Return what it tells in each of so many seconds."""
         return [float(self.told(name)) for _ in range(count)]
+
+    def gaps_ms(self, count: int) -> tuple[list[float], list[float]]:
+        """Return each second's longest gap of its event loop, by the clock and by the processor."""
+        found = [self._line("gap_ms") for _ in range(count)]
+        return [line["gap_ms"] for line in found], [line["busy_ms"] for line in found]
 
     def close(self) -> None:
         """End it."""
@@ -244,7 +178,7 @@ def _frames_ms(episodes: int, repeats: int) -> Iterator[tuple[float, float]]:
 
 
 def _hand_gaps_ms(server: RunningServer) -> Iterator[tuple[str, float]]:
-    """Yield what its user does, and how long the window is busy at once with it."""
+    """Yield what its user does, and how long the window is busy at once with it, on an idle computer."""
     with _window(server, "gaps") as window:
         window.told("plot")
         window.seconds("gap_ms", 3)
@@ -256,8 +190,8 @@ def _hand_gaps_ms(server: RunningServer) -> Iterator[tuple[str, float]]:
             yield f"the theme becomes {theme}", max(window.seconds("gap_ms", 3))
 
 
-def _loaded_gap_ms(folder: Path, quick: bool) -> tuple[list[float], float]:
-    """Return the longest gap of each second under load, and the memory in MB at its end."""
+def _loaded(folder: Path, quick: bool) -> tuple[list[float], list[float], float]:
+    """Return each second's longest gap under load, of the clock and of processor, and the memory in MB."""
     with _server(folder, *_TRAINS) as server:
         server.wait_updates(50)
         large = RunFolder(server.data / "runs" / RUN)
@@ -273,8 +207,8 @@ def _loaded_gap_ms(folder: Path, quick: bool) -> tuple[list[float], float]:
             window.show(page="plots", where={"run": RUN, "metric": "return"})
             window.show(player=server.status().run.id)
             window.seconds("gap_ms", 10)
-            gaps = window.seconds("gap_ms", 5 if quick else 60)
-            return gaps, float(window.told("rss_mb"))
+            gaps_ms, busy_ms = window.gaps_ms(5 if quick else 60)
+            return gaps_ms, busy_ms, float(window.told("memory_mb"))
 
 
 def measure(quick: bool) -> list[Measured]:
@@ -292,9 +226,12 @@ def measure(quick: bool) -> list[Measured]:
         allow("at rest, nothing runs", "of a core", partial(_share_of_core, server, rests_s), "rest", 1)
     with tempfile.TemporaryDirectory() as folder, _server(Path(folder), *_TRAINS) as server:
         server.wait_updates(50)
-        allow("start to its plot", "s", partial(_start_s, server, "plot"), "plot")
-        share = partial(_share_of_core, server, rests_s)
+        to_plot, share = partial(_start_s, server, "plot"), partial(_share_of_core, server, rests_s)
         allow("at rest, four clients play", "of a core", share, "training", 1)
+        allow("start to its plot, four clients play", "s", to_plot, "plot")
+        server.api.command("run.pause", {})
+        wait_for(lambda: server.status().run.state == "paused", "the run pauses")
+        allow("start to its plot, the run is paused", "s", to_plot, "plot")
         for what, gap_ms in _hand_gaps_ms(server):
             allow(f"gap of the event loop, {what}", "ms", lambda value=gap_ms: value, "gap", 1)  # type: ignore[misc]
     episodes = 100_000 if quick else 1_000_000
@@ -305,8 +242,12 @@ def measure(quick: bool) -> list[Measured]:
         beside(name, "ms", lambda: next(ours), "pyqtgraph, downsampled", lambda: next(plain), repeats)
     )
     with tempfile.TemporaryDirectory() as folder:
-        gaps, memory = _loaded_gap_ms(Path(folder), quick)
-    for name, value in (("longest", max(gaps)), ("median of each second's longest", float(np.median(gaps)))):
+        gaps_ms, busy_ms, memory = _loaded(Path(folder), quick)
+    for name, value in (
+        ("longest", max(gaps_ms)),
+        ("median of each second's longest", float(np.median(gaps_ms))),
+        ("longest of processor", max(busy_ms)),
+    ):
         allow(f"gap of the event loop under load, {name}", "ms", lambda value=value: value, "gap", 1)  # type: ignore[misc]
     allow("memory under load", "MB", lambda: memory, "memory", 1)
     return found

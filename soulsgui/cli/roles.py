@@ -442,6 +442,7 @@ def gui(arguments: Arguments) -> int:
     refusal = without_screen(os.environ)
     if refusal:
         raise SoulsGuiError(refusal, _WITHOUT_WINDOW)
+    gc.disable()  # imports leave no garbage; from then on the window collects it itself
     try:
         from soulsgui.gui.app import run_window
         from soulsgui.gui.preferences import Mode

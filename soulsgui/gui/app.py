@@ -151,8 +151,7 @@ def _live(
     async def life() -> int:
         return await _life(window, feed, folders, preferences, instance, errors)
 
-    with Collector() as collector:
-        window.first_shown.connect(collector.spare_the_present)
+    with Collector():
         code = loop.run(app, life, errors)
     # Now: no event loop is left that would delete it later.
     shiboken6.delete(window)

@@ -129,11 +129,12 @@ class Collector(QObject):
     A generation is due when Python's own count for it has passed its threshold. One rule of Python's is not
     followed, because nobody can ask how it stands: that the oldest generation waits until a quarter of its
     objects is new. Here it is looked at as often as its count says, which is at most once in two minutes;
-    what there was when the window was first shown is left out of it.
+    what there was when a module was last imported is left out of it: modules and classes stay until the end.
     """
 
     def __init__(self) -> None:
         super().__init__()
+        self._modules = 0
         self._timer = QTimer(self, interval=_LOOK_MS)
         self._timer.timeout.connect(self.look)
 
@@ -147,12 +148,12 @@ class Collector(QObject):
         gc.unfreeze()
         gc.enable()
 
-    def spare_the_present(self) -> None:
-        """Look no more at what there is now: modules and classes stay until the end."""
-        gc.freeze()
-
     def look(self) -> None:
-        """Collect the oldest generation that is due."""
+        """Collect the oldest generation that is due; after an import leave out what there is instead."""
+        if len(sys.modules) > self._modules:
+            self._modules = len(sys.modules)
+            gc.freeze()
+            return
         counts = zip(gc.get_count(), gc.get_threshold(), strict=True)
         due = [generation for generation, (count, threshold) in enumerate(counts) if count > threshold]
         if due:

@@ -242,7 +242,6 @@ class OverviewPage(QWidget):
     def _show_services(self) -> None:
         if self.isVisible():
             self.services.show_status(self._feed.status)
-            self.figures.show_run(self._feed.status.run)
 
     def _show_run(self) -> None:
         run = self._feed.status.run

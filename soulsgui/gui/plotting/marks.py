@@ -5,7 +5,6 @@ from collections.abc import Collection, Iterable
 
 from soulsgui.gui import text
 from soulsgui.gui.plotting.rows import Mark, attempt_start
-from soulsgui.gui.settings.spec import change_words
 from soulsgui.gui.states import kind_look
 from soulsgui.wire.control import CheckpointInfo, Event, History
 from soulsgui.wire.messages.live import LiveChange
@@ -61,6 +60,9 @@ class RunMarks:
 
     def take_changes(self, changes: Iterable[LiveChange]) -> None:
         """Take the settings that were changed while the run went on."""
+        # Not at the top: it reads the schema of all settings, for changes that few runs have.
+        from soulsgui.gui.settings.spec import change_words
+
         self._told[CHANGES] = [
             Mark(math.nan, one.env_steps, one.time, change_words(one), one.update) for one in changes
         ]

@@ -10,8 +10,6 @@ from typing import Any
 
 from PySide6.QtCore import QFileSystemWatcher, QObject, Signal
 
-from soulsgui.config.layers import file_problems
-from soulsgui.config.parsing import read_layer
 from soulsgui.config.paths import Folders
 from soulsgui.errors import (
     NotAllowedError,
@@ -21,7 +19,6 @@ from soulsgui.errors import (
     StorageError,
 )
 from soulsgui.gui.client_mode.runner import ClientSide
-from soulsgui.gui.config.draft import sentence
 from soulsgui.gui.feed import DOWNLOAD, UPLOAD, Call, Feed
 from soulsgui.gui.loop import Tasks
 from soulsgui.gui.models.connection import Connection, ConnectionState, RemoteServer
@@ -254,10 +251,12 @@ class Connector(QObject):
                 if self._sleep_watch.slept():
                     self._feed.cursor = None  # the next feed begins with a snapshot
                     return True
+                # The window is drawn before and after one is taken, which may tell of a thousand clients.
+                await asyncio.sleep(0)
                 if not self._feed.take(message, self._server):
                     return True
                 self._pause_s = _FIRST_PAUSE_S
-                await asyncio.sleep(0)  # the window is drawn between messages, however many wait
+                await asyncio.sleep(0)
         return False
 
     async def _without_runner(self, control: ControlFile | None) -> None:
@@ -296,6 +295,11 @@ class Connector(QObject):
             await asyncio.sleep(_LOOK_EVERY_S)
 
     async def _start_failed(self, cause: str) -> None:
+        # Not at the top: what reads YAML would delay each window for a file that is mostly right.
+        from soulsgui.config.layers import file_problems
+        from soulsgui.config.parsing import read_layer
+        from soulsgui.gui.config.draft import sentence
+
         logger.warning("the runner could not be started: %s", cause)
         self._may_start = False
         # Whoever asked for a try while this one went on has had it.

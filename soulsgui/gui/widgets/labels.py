@@ -86,8 +86,10 @@ class ElidedLabel(Label):
 
     def setText(self, text: str) -> None:
         """Say something else."""
+        before = self.text()
         super().setText(text)
-        self._tell_whole()
+        if self.text() != before:
+            self._tell_whole()
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         """Tell in the tooltip what no longer fits."""
