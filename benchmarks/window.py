@@ -126,6 +126,26 @@ def _import_s() -> float:
     return time.perf_counter() - began
 
 
+_LIBRARIES = """
+import numpy, psutil, pyqtgraph
+from PySide6.QtNetwork import QNetworkAccessManager
+from PySide6.QtSvg import QSvgRenderer
+import aiohttp, pydantic, qasync
+
+app = pyqtgraph.mkQApp()
+plot = pyqtgraph.PlotWidget()
+plot.show()
+plot.plot(numpy.arange(1000.0))
+app.processEvents()
+print(psutil.Process().memory_info().rss / 1e6)
+"""
+
+
+def _libraries_mb() -> float:
+    words = [sys.executable, "-c", _LIBRARIES]
+    return float(subprocess.run(words, check=True, capture_output=True, text=True).stdout)
+
+
 def _share_of_core(server: RunningServer, seconds: int) -> float:
     """Return which part of a core a window takes that nobody touches, once it has settled."""
     with _window(server) as window:
@@ -250,6 +270,8 @@ def measure(quick: bool) -> list[Measured]:
     ):
         allow(f"gap of the event loop under load, {name}", "ms", lambda value=value: value, "gap", 1)  # type: ignore[misc]
     allow("memory under load", "MB", lambda: memory, "memory", 1)
+    libraries = "the libraries and an empty plot"
+    found.append(beside("memory under load", "MB", lambda: memory, libraries, _libraries_mb, 1))
     return found
 
 
