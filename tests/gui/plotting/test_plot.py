@@ -189,6 +189,11 @@ def test_values_of_two_curves_that_do_not_fit_above_the_plot_stand_beside_the_cr
         settle(qtbot, plot)
         plot.move_crosshair(50.2)
         assert readout.isVisible() == beside
+    plot.show_series([(straight(), "a" * 20, 0), (straight(range(1, 41)), "b" * 20, 1)])
+    settle(qtbot, plot)
+    plot.move_crosshair(90)
+    lines = [words for _, words in readout.lines]
+    assert lines == ["episode 90", f"90.0  {'a' * 20}", f"40.0  {'b' * 20} at episode 40"]
     plot.move_crosshair(None)
     assert not readout.isVisible()
 
@@ -201,7 +206,7 @@ def test_the_crosshair_names_every_curve_and_a_mark_nearby(qtbot: QtBot, plot: P
     assert legend.isVisible()
     settle(qtbot, plot)
     plot.move_crosshair(50.2)
-    assert " · b 50.0 · " in plot.reading
+    assert " · b: 50.0 · " in plot.reading
     assert plot.reading.endswith("quicksave")
     plot.move_crosshair(80)
     assert "quicksave" not in plot.reading
@@ -212,7 +217,7 @@ def test_the_crosshair_names_every_curve_and_a_mark_nearby(qtbot: QtBot, plot: P
     plot.show_along(Axis.ENV_STEP)
     settle(qtbot, plot)
     plot.move_crosshair(252)
-    assert plot.reading.startswith("step 250 · trained 25.0 · judged 1.00 at step 100 · ")
+    assert plot.reading.startswith("step 250 · trained: 25.0 · judged: 1.00 at step 100 · ")
 
 
 def test_lines_stand_where_the_curve_that_is_nearest_has_a_value(plot: Plot) -> None:
@@ -221,7 +226,7 @@ def test_lines_stand_where_the_curve_that_is_nearest_has_a_value(plot: Plot) -> 
     short, long = straight(range(1, 21)), straight()
     curves = [DrawnCurve(canvas(plot), one, name, 0) for one, name in ((short, "a"), (long, "b"))]
     words = cursors.words(curves, Axis.EPISODE)
-    assert words.startswith("A episode 60 → B episode 90: 30 episodes · a ")
+    assert words.startswith("A episode 60 → B episode 90: 30 episodes · a: no values there · b: 60.0 → 90.0 ")
 
 
 def test_values_of_evaluations_and_of_short_curves_are_marked(qtbot: QtBot, plot: Plot) -> None:
