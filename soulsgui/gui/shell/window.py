@@ -209,7 +209,7 @@ class MainWindow(QMainWindow):
         self.toolbar.servers.add_wanted.connect(self.open_add_server)
         self.toolbar.problem.connect(self.show_problem)
         self.toolbar.quicksave.finished.connect(self._saved)
-        self.toolbar.resume.finished.connect(lambda _: self.show_page(OVERVIEW))
+        self.toolbar.resume.clicked.connect(lambda: self.show_page(OVERVIEW))
         self.toolbar.events.chosen.connect(self._event_chosen)
         self.notifier.opened.connect(self._notification_opened)
         self.menu.invite.triggered.connect(self.open_invite)

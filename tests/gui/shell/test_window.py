@@ -456,7 +456,7 @@ def test_in_client_mode_the_status_line_names_the_server_that_is_helped(
     assert not window.status_line.isEnabled()
 
 
-def test_resume_asks_for_the_newest_run_and_shows_it(qtbot: QtBot, make: Make, feed: FakeFeed) -> None:
+def test_resume_asks_for_the_newest_run_and_shows_it_at_once(qtbot: QtBot, make: Make, feed: FakeFeed) -> None:
     stopped = RunSummary(id="r0", name="lunar-1", resumable=True)
     feed.answers["runs.list"] = {"runs": [stopped.model_dump(mode="json")]}
     feed.answers["run.resume"] = {"run_id": "r0", "run_dir": "/d/runs/r0"}
@@ -466,7 +466,9 @@ def test_resume_asks_for_the_newest_run_and_shows_it(qtbot: QtBot, make: Make, f
     qtbot.waitUntil(lambda: "lunar-1" in resume.toolTip())
     with qtbot.waitSignal(resume.finished):
         resume.click()
-    assert window.pages.shown == "overview"
+        assert window.pages.shown == "overview"
+        window.show_page("logs")
+    assert window.pages.shown == "logs", "whoever went on is not called back"
 
 
 def test_one_button_pauses_a_run_and_lets_it_go_on(qtbot: QtBot, make: Make, feed: FakeFeed) -> None:
