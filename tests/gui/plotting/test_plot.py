@@ -179,6 +179,16 @@ def test_the_crosshair_reads_values_that_can_be_copied(qtbot: QtBot, plot: Plot)
     assert plot.reading.startswith("episode 300 · mean of 100: 300.0 · ")
 
 
+def test_the_values_of_a_curve_have_all_the_room_beside_its_name(qtbot: QtBot, plot: Plot) -> None:
+    plot.show_series([(curve(100), "a", 0)])
+    settle(qtbot, plot)
+    plot.move_crosshair(50)
+    read = next(label for label in plot.findChildren(QLabel) if label.text() == plot.reading)
+    plot.resize(read.fontMetrics().horizontalAdvance(plot.reading) + 80, 300)
+    qtbot.waitUntil(lambda: read.width() < 800)
+    assert read.toolTip() == "", "it is not cut"
+
+
 def test_values_of_two_curves_that_do_not_fit_above_the_plot_stand_beside_the_crosshair(
     qtbot: QtBot, plot: Plot
 ) -> None:
