@@ -31,7 +31,7 @@ from soulsgui.gui.widgets.fitting_button import FittingButton
 from soulsgui.gui.widgets.geometry import Memory
 from soulsgui.wire.control import CheckpointList
 
-_CHOICES_CHARACTERS = 30
+_CHOICES_CHARACTERS = 36
 _TOGETHER_MS = 250
 
 

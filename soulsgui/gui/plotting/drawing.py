@@ -501,8 +501,8 @@ class Legend(QWidget):
         self._reading.setProperty("weight", "muted")
         self._reading.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
         self._reading.setAccessibleName("Values under the crosshair")
-        parts, margins = (*self._moments, (self._reading, 1)), (GAP_XS, 0, GAP_XS, 0)
-        self._row = row(*parts, on=self, margins=margins, gap_px=GAP_S)
+        margins = (GAP_XS, 0, GAP_XS, 0)
+        self._row = row(*self._moments, (self._reading, 1), on=self, margins=margins, gap_px=GAP_S)
 
     def show_curves(self, curves: Sequence[DrawnCurve]) -> None:
         """Name these curves."""

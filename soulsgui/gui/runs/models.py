@@ -42,11 +42,16 @@ class QueuedRow(RunSummary):
     place: int  # 1 begins next
 
 
+def queued_id(number: int) -> str:
+    """Return what the row of a run that waits is called."""
+    return f"queued {number}"
+
+
 def queued_rows(queue: Iterable[QueuedRun]) -> list[QueuedRow]:
     """Return the runs that wait, as rows among the others."""
     fields = ("name", "experiment", "sweep", "env_id", "algorithm", "agent", "seed", "number")
     return [
-        QueuedRow(id=f"queued {one.number}", place=place, **{name: getattr(one, name) for name in fields})
+        QueuedRow(id=queued_id(one.number), place=place, **{name: getattr(one, name) for name in fields})
         for place, one in enumerate(queue, start=1)
     ]
 
