@@ -227,7 +227,7 @@ RUN_COLUMNS: tuple[Column[RunSummary], ...] = (
         lambda run: run.created,
         width=19,
     ),
-    Column("note", "Note", lambda run: " ".join(run.note.split()), tip=lambda run: run.note, width=10),
+    Column("note", "Note", lambda run: " ".join(run.note.split()), tip=lambda run: run.note, width=7),
 )
 
 
