@@ -161,7 +161,7 @@ def reach_look(listed: InvitationList) -> Look:
     places = ", ".join(place_words(host, port) for host, port in listed.addresses)
     if listed.lan:
         return Look("state-good", Tone.GOOD, f"Reachable from the private network, at {places}")
-    return Look("state-warning", Tone.WARNING, f"Reachable from the server's computer alone, at {places}")
+    return Look("state-warning", Tone.WARNING, f"Reachable only from the server's computer, at {places}")
 
 
 _TITLES = {

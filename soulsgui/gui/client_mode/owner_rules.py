@@ -70,7 +70,7 @@ class RulesRow(QFrame):
         of_cpu = muted(Label("Tak&es the processor", self))
         of_cpu.setBuddy(self.share)
         self.why_idle, self.why_full_screen = muted(ElidedLabel("", self)), muted(ElidedLabel("", self))
-        self.anywhere = QCheckBox("wherever &you may, not in its own folder alone", self)
+        self.anywhere = QCheckBox("wherever &you may, not only in its own folder", self)
         self._anywhere_tip = (
             "For games that save elsewhere, or run under Steam or Wine. The client is restarted."
         )

@@ -14,6 +14,7 @@ from PySide6.QtWidgets import (
     QPushButton,
     QScrollArea,
     QSizePolicy,
+    QStyle,
     QWidget,
 )
 
@@ -122,8 +123,9 @@ class ToggleSwitch(QAbstractButton):
             self._draw_tick(painter, QRectF(left, track.top() + 3, size, size), QColor(fill))
         painter.setPen(QColor(colours.text if self.isEnabled() else colours.disabled))
         words = self.rect().adjusted(round(track.right()) + _GAP, 0, 0, 0)
-        flags = Qt.AlignmentFlag.AlignVCenter | Qt.TextFlag.TextShowMnemonic
-        painter.drawText(words, int(flags), self.text())
+        underlined = self.style().styleHint(QStyle.StyleHint.SH_UnderlineShortcut, None, self)
+        mnemonic = Qt.TextFlag.TextShowMnemonic if underlined else Qt.TextFlag.TextHideMnemonic
+        painter.drawText(words, int(Qt.AlignmentFlag.AlignVCenter | mnemonic), self.text())
 
     @staticmethod
     def _draw_tick(painter: QPainter, knob: QRectF, colour: QColor) -> None:

@@ -38,12 +38,12 @@ class EditorHead(QWidget):
     def __init__(self, save: MakeCall, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._path = muted(ElidedLabel("", self))
-        self.state = ElidedLabel("", self)
+        self.state = Label("", self)
         self.state.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
         self.discard = QPushButton("Discard changes", self)
         dress(self.discard, "reset")
         self.save = CommandButton(Words("Save", "Saving …", "Saved"), "check", save, self)
-        parts = Heading("Next run", 2, self), (self._path, 3), (self.state, 2), self.discard, self.save
+        parts = Heading("Next run", 2, self), (self._path, 1), self.state, self.discard, self.save
         row(*parts, on=self, margins=NO_MARGINS, gap_px=GAP_S)
 
     def show_state(self, path: str, unsaved: bool, mistakes: int, away: str) -> None:

@@ -31,7 +31,7 @@ from soulsgui.gui.widgets.fitting_button import FittingButton
 from soulsgui.gui.widgets.geometry import Memory
 from soulsgui.wire.control import CheckpointList
 
-_CHOICES_CHARACTERS = 30
+_CHOICES_CHARACTERS = 36
 _TOGETHER_MS = 250
 
 
@@ -77,7 +77,11 @@ class PlotsPage(QWidget):
         self.warning = ComparisonWarning(self._feed, self)
         self.grid = PlotGrid(self._feed, self.layouts.shown, self)
         drawn = QWidget(self)
-        column(self.controls, self.warning, (self.grid, 1), on=drawn, margins=NO_MARGINS, gap_px=GAP_S)
+        self.no_metric = EmptyState("page-plots", "No metric", "Tick one on the left.", parent=self)
+        self._plots = QStackedLayout()
+        self._plots.addWidget(self.grid)
+        self._plots.addWidget(self.no_metric)
+        column(self.controls, self.warning, (self._plots, 1), on=drawn, margins=NO_MARGINS, gap_px=GAP_S)
         self._splitter = _split("plotsSplitter", Qt.Orientation.Horizontal, self, self._lists, drawn)
         self._splitter.setStretchFactor(1, 1)
         self._splitter.setSizes([_CHOICES_CHARACTERS * character, 1000])
@@ -161,6 +165,7 @@ class PlotsPage(QWidget):
         self.runs.tick(shown)
         self._offer_metrics()
         self.grid.show_layout(layout, drawable.curves)
+        self._plots.setCurrentIndex(0 if layout.metrics else 1)
         self._say_limits()
         self.warning.show_runs(drawable.compared)
         single = [run for run in shown[:MOST_CURVES] if not run.startswith(EXPERIMENT)]

@@ -223,11 +223,16 @@ def reading_text(
     """Return the values under the crosshair."""
     first = readings[0][1]
     place, also = _places(first, axis)
-    values = [_value(name, reading, alone=len(readings) == 1) for name, reading in readings]
-    for number, (_, reading) in enumerate(readings):
-        if abs(reading.x - first.x) > reach:
-            values[number] = f"{values[number]} at {_places(reading, axis)[0]}"
+    values = [
+        _value(name, reading, alone=len(readings) == 1) + _elsewhere(reading, first, axis, reach)
+        for name, reading in readings
+    ]
     return " · ".join([place, *values, also, *([mark.text] if mark else [])])
+
+
+def _elsewhere(reading: Reading, first: Reading, axis: Axis, reach: float) -> str:
+    """Return where a row stands that is not below the crosshair, which is at `first`."""
+    return f" at {_places(reading, axis)[0]}" if abs(reading.x - first.x) > reach else ""
 
 
 def _places(reading: Reading, axis: Axis) -> tuple[str, str]:
@@ -248,7 +253,7 @@ def _value(name: str, reading: Reading, alone: bool) -> str:
     value, smooth = text.value(reading.value), text.value(reading.smooth)
     if not alone:
         # There is no room for more.
-        return f"{name} {value}"
+        return f"{name}: {value}"
     words = value if value == smooth else f"{value} (smoothed {smooth})"
     if reading.count == 1:
         return words
@@ -304,9 +309,12 @@ class Cursors:
         apart = f"{text.count(round(between))} {unit}" if unit else text.duration(between)
         said = [f"A {_places(first, axis)[0]} → B {_places(second, axis)[0]}: {apart}"]
         for name, one, other in known:
+            if one.x == other.x:
+                said.append(f"{name}: no values there")
+                continue
             sign = "+" if other.smooth >= one.smooth else "−"
             change = f"{sign}{text.value(abs(other.smooth - one.smooth))}"
-            said.append(f"{name} {text.value(one.smooth)} → {text.value(other.smooth)} ({change})")
+            said.append(f"{name}: {text.value(one.smooth)} → {text.value(other.smooth)} ({change})")
         return " · ".join(said)
 
     def take_look(self, colours: Colours, font: QFont) -> None:
@@ -418,6 +426,9 @@ class Readout(QWidget):
     """The values under the crosshair, a line for each curve: for more than the legend has room for.
 
     Where a line is too long its name is cut, never its value.
+
+    Attributes:
+        lines: Each with the number of its colour, None where it is not of a curve.
     """
 
     _MOST = 12
@@ -426,20 +437,27 @@ class Readout(QWidget):
         super().__init__(parent)
         self._over = parent
         self.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
-        self._lines: list[tuple[int | None, str]] = []
+        self.lines: list[tuple[int | None, str]] = []
         self.hide()
 
-    def show_readings(self, readings: Sequence[tuple[DrawnCurve, Reading]], axis: Axis, x_px: int) -> None:
-        """Stand beside a place of x."""
+    def show_readings(
+        self, readings: Sequence[tuple[DrawnCurve, Reading]], axis: Axis, x_px: int, reach: float
+    ) -> None:
+        """Stand beside a place of x; a row farther from it than `reach` says where it is."""
         self.show()
-        lines: list[tuple[int | None, str]] = [(None, _places(readings[0][1], axis)[0])]
+        first = readings[0][1]
+        lines: list[tuple[int | None, str]] = [(None, _places(first, axis)[0])]
         by_value = sorted(readings, key=lambda one: -np.nan_to_num(one[1].smooth, nan=-np.inf))
         lines += [
-            (curve.colour, f"{text.value(one.smooth)}  {text.plain(curve.name)}") for curve, one in by_value
+            (
+                curve.colour,
+                f"{text.value(one.smooth)}  {text.plain(curve.name)}{_elsewhere(one, first, axis, reach)}",
+            )
+            for curve, one in by_value
         ]
         if len(lines) > self._MOST:
             lines = [*lines[: self._MOST - 1], (None, f"and {len(lines) - self._MOST + 1} more")]
-        self._lines = lines
+        self.lines = lines
         metrics = self.fontMetrics()
         room = self._over.rect()
         widest = max(metrics.horizontalAdvance(words) for _, words in lines) + 2 * metrics.height()
@@ -456,7 +474,7 @@ class Readout(QWidget):
         painter.setBrush(QColor(colours.card))
         painter.drawRect(self.rect().adjusted(0, 0, -1, -1))
         indent = metrics.height()
-        for number, (colour, words) in enumerate(self._lines):
+        for number, (colour, words) in enumerate(self.lines):
             top = 5 + number * metrics.lineSpacing()
             if colour is not None:
                 middle = top + metrics.lineSpacing() / 2
@@ -483,8 +501,8 @@ class Legend(QWidget):
         self._reading.setProperty("weight", "muted")
         self._reading.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
         self._reading.setAccessibleName("Values under the crosshair")
-        parts, margins = (*self._moments, None, (self._reading, 3)), (GAP_XS, 0, GAP_XS, 0)
-        self._row = row(*parts, on=self, margins=margins, gap_px=GAP_S)
+        margins = (GAP_XS, 0, GAP_XS, 0)
+        self._row = row(*self._moments, (self._reading, 1), on=self, margins=margins, gap_px=GAP_S)
 
     def show_curves(self, curves: Sequence[DrawnCurve]) -> None:
         """Name these curves."""

@@ -397,7 +397,7 @@ class Plot(QFrame):
             self._readout.hide()
         else:
             x_px = round(self._view.mapViewToScene(QPointF(self._crosshair.value(), 0.0)).x())
-            self._readout.show_readings(self._crosshair.readings, self._axis, x_px)
+            self._readout.show_readings(self._crosshair.readings, self._axis, x_px, reach)
             words = ""
         self._legend.show_reading(words, bool(self._marks.marks))
 

@@ -103,7 +103,7 @@ def _column_of(place: int, name: str) -> Column[Line]:
     def said(line: Line) -> str:
         return line.values[place] if place < len(line.values) else text.NOTHING  # a server may leave it out
 
-    return Column(f"of {place}", name, said, width=22)
+    return Column(f"of {place}", name, said, width=26)
 
 
 class ComparePanel(QWidget):

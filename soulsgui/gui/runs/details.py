@@ -270,7 +270,7 @@ class RunDetails(QWidget):
     def _buttons(self) -> list[FittingButton]:
         words = Words("Resume", "Resuming …", "Resumed")
         self.resume = AskingButton(words, "resume", self._resume, self._resume_question, self)
-        words = Words("Continue without its goal", "Resuming …", "Resumed")
+        words = Words("Continue without the goal", "Resuming …", "Resumed")
         self.without_goal = AskingButton(
             words, "resume", lambda: self._resume(without_goal=True), self._resume_question, self
         )

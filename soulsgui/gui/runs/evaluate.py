@@ -38,7 +38,7 @@ class EvaluateDialog(FormDialog):
         form.addRow("", self.stochastic)
         words = Words("&Film" if film else "&Evaluate", "Asking …", "Asked")
         self.main = self.make_main(words, self._send, "play")
-        hint = f"{what} plays alongside the training, in a process of lower priority."
+        hint = f"{what}: it plays alongside the training, in a process of lower priority."
         foot = self.foot(main=[self.main], leave="&Cancel")
         self.arrange(form, muted(wrapped(hint, self)), foot=foot, characters=_CHARACTERS)
 

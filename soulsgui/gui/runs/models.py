@@ -1,6 +1,7 @@
 """Runs, their checkpoints and their events as tables show them. Pure but for the models."""
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import Any
@@ -41,11 +42,16 @@ class QueuedRow(RunSummary):
     place: int  # 1 begins next
 
 
+def queued_id(number: int) -> str:
+    """Return what the row of a run that waits is called."""
+    return f"queued {number}"
+
+
 def queued_rows(queue: Iterable[QueuedRun]) -> list[QueuedRow]:
     """Return the runs that wait, as rows among the others."""
     fields = ("name", "experiment", "sweep", "env_id", "algorithm", "agent", "seed", "number")
     return [
-        QueuedRow(id=f"queued {one.number}", place=place, **{name: getattr(one, name) for name in fields})
+        QueuedRow(id=queued_id(one.number), place=place, **{name: getattr(one, name) for name in fields})
         for place, one in enumerate(queue, start=1)
     ]
 
@@ -55,6 +61,7 @@ class GroupRow(RunSummary):
 
     runs: list[str]  # their ids
     over: int
+    waiting: int  # further ones, in the queue
     open: bool  # whether its runs are shown
     statistics: Experiment | None = None  # of an experiment, over the best mean returns of its runs
     # Sums, which may be larger than what one run can tell.
@@ -64,7 +71,7 @@ class GroupRow(RunSummary):
 
     @property
     def total(self) -> int:
-        """How many runs there are."""
+        """How many of its runs have begun."""
         return len(self.runs)
 
 
@@ -73,7 +80,9 @@ def group_of(run: RunSummary) -> str:
     return "" if isinstance(run, QueuedRow | GroupRow) else run.experiment or run.sweep
 
 
-def group_row(runs: Sequence[RunSummary], opened: bool | None, statistics: Experiment | None) -> GroupRow:
+def group_row(
+    runs: Sequence[RunSummary], waiting: int, opened: bool | None, statistics: Experiment | None
+) -> GroupRow:
     """Return the row above the runs of a group, which is open where one of them goes on, unless told."""
     active = next((run for run in runs if run_is_active(run.state)), None)
     name = group_of(runs[0])
@@ -90,6 +99,7 @@ def group_row(runs: Sequence[RunSummary], opened: bool | None, statistics: Exper
         best_mean_return=statistics.mean if statistics is not None else max(best, default=None),
         runs=[run.id for run in runs],
         over=sum(not run_is_active(run.state) for run in runs),
+        waiting=waiting,
         open=active is not None if opened is None else opened,
         statistics=statistics,
         **told,
@@ -107,8 +117,8 @@ def row_look(run: RunSummary) -> Look:
     if not isinstance(run, GroupRow):
         return run_look(run.state)
     icon = "arrow-down" if run.open else "arrow-right"
-    all_over = text.plural(run.total, "{n} run", "{n} runs")
-    word = all_over if run.over == run.total else f"{run.over} of {run.total} over"
+    runs = run.total + run.waiting
+    word = text.plural(runs, "{n} run", "{n} runs") if run.over == runs else f"{run.over} of {runs} over"
     return Look(icon, Tone.TEXT, word, run_look(run.state).rank)
 
 
@@ -185,7 +195,7 @@ RUN_COLUMNS: tuple[Column[RunSummary], ...] = (
         lambda run: row_look(run).rank,
         tip=_state_tip,
         look=row_look,
-        width=12,
+        width=15,
     ),
     Column(
         "name",
@@ -217,7 +227,7 @@ RUN_COLUMNS: tuple[Column[RunSummary], ...] = (
         lambda run: run.created,
         width=19,
     ),
-    Column("note", "Note", lambda run: " ".join(run.note.split()), tip=lambda run: run.note, width=10),
+    Column("note", "Note", lambda run: " ".join(run.note.split()), tip=lambda run: run.note, width=7),
 )
 
 
@@ -235,7 +245,7 @@ class RunsModel(RecordsModel[RunSummary]):
     def take(self, runs: Iterable[RunSummary], status: RunStatus, queue: Iterable[QueuedRun] = ()) -> None:
         """Take the library anew, with what the newest status says of one of them, and the runs that wait."""
         found = [with_status(run, status) for run in runs]
-        self.replace([*found, *self._groups(found), *queued_rows(queue)])
+        self._replace([*found, *queued_rows(queue)])
 
     def take_experiments(self, found: Iterable[Experiment]) -> None:
         """Take the statistics of experiments."""
@@ -249,20 +259,24 @@ class RunsModel(RecordsModel[RunSummary]):
 
     def show_queue(self, queue: Iterable[QueuedRun]) -> None:
         """Take the runs that wait."""
-        self.replace([*(row for row in self.records if not isinstance(row, QueuedRow)), *queued_rows(queue)])
+        begun = (row for row in self.records if not isinstance(row, GroupRow | QueuedRow))
+        self._replace([*begun, *queued_rows(queue)])
 
     def regroup(self) -> None:
         """Sum up every group again."""
-        runs = [row for row in self.records if not isinstance(row, GroupRow)]
+        self._replace([row for row in self.records if not isinstance(row, GroupRow)])
+
+    def _replace(self, runs: Sequence[RunSummary]) -> None:
         self.replace([*runs, *self._groups(runs)])
 
-    def _groups(self, runs: Iterable[RunSummary]) -> Iterator[GroupRow]:
+    def _groups(self, runs: Sequence[RunSummary]) -> Iterator[GroupRow]:
         members: dict[str, list[RunSummary]] = {}
+        waiting = Counter(run.experiment or run.sweep for run in runs if isinstance(run, QueuedRow))
         for run in runs:
             if name := group_of(run):
                 members.setdefault(name, []).append(run)
         for name, together in members.items():
-            row = group_row(together, self._opened.get(name), self._experiments.get(name))
+            row = group_row(together, waiting[name], self._opened.get(name), self._experiments.get(name))
             if row.open:
                 self._opened[name] = True  # when its last run ends, it stays as it is
             yield row
@@ -340,8 +354,9 @@ def described(checkpoint: CheckpointInfo) -> str:
 
 
 def evaluated_words(found: Evaluated | KeptEvaluation) -> str:
-    """Return the mean return of an evaluation with its standard deviation."""
-    return f"{text.value(found.mean_return)} ± {text.value(found.std_return)}"
+    """Return the mean return of an evaluation, of several episodes with its standard deviation."""
+    spread = f" ± {text.value(found.std_return)}" if found.episodes > 1 else ""
+    return f"{text.value(found.mean_return)}{spread}"
 
 
 def _evaluation(info: CheckpointInfo) -> str:

@@ -102,6 +102,7 @@ class RunsPage(QWidget):
         self._splitter.addWidget(self._panels)
         self._splitter.setStretchFactor(0, 2)
         self._splitter.setStretchFactor(1, 3)
+        self._splitter.setSizes([2000, 3000])
         self.empty = EmptyState("page-runs", "", "", "New run…", "add", self)
         self.empty.acted.connect(self._shell.open_new_run)
         self._stack = QStackedLayout()

@@ -120,7 +120,7 @@ class EndStrip(QFrame):
         self.next.clicked.connect(lambda: shell.open_new_run(preset=self._next.name if self._next else ""))
         self.invite.clicked.connect(lambda: shell.open_invite())
         self.go_on.problem.connect(lambda error: notify_problem(shell, error))
-        self.go_on.finished.connect(lambda _: shell.show_page(OVERVIEW))
+        self.go_on.clicked.connect(lambda: shell.show_page(OVERVIEW))
         self.log.clicked.connect(lambda: shell.show_page(LOGS, service="trainer"))
         self.close_button.clicked.connect(self._put_away)
         feed.snapshot_taken.connect(self._look)

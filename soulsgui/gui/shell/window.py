@@ -209,7 +209,7 @@ class MainWindow(QMainWindow):
         self.toolbar.servers.add_wanted.connect(self.open_add_server)
         self.toolbar.problem.connect(self.show_problem)
         self.toolbar.quicksave.finished.connect(self._saved)
-        self.toolbar.resume.finished.connect(lambda _: self.show_page(OVERVIEW))
+        self.toolbar.resume.clicked.connect(lambda: self.show_page(OVERVIEW))
         self.toolbar.events.chosen.connect(self._event_chosen)
         self.notifier.opened.connect(self._notification_opened)
         self.menu.invite.triggered.connect(self.open_invite)
@@ -299,10 +299,14 @@ class MainWindow(QMainWindow):
 
     def _begun(self, begun: RunPlace | SweepStatus) -> None:
         """Show the run that was begun; one that waits, and a sweep, stand among the runs."""
+        from soulsgui.gui.runs.models import queued_id
+
         if isinstance(begun, SweepStatus):
             self.show_page(RUNS, run=begun.id)
+        elif begun.run_id or not begun.queued:
+            self.show_page(OVERVIEW)
         else:
-            self.show_page(OVERVIEW if begun.run_id else RUNS)
+            self.show_page(RUNS, run=queued_id(begun.queued[0]))
 
     def open_player(self, run: RunStatus | RunSummary, checkpoint: str = "") -> None:
         """Open the window in which weights of a run are watched, in place of the one that is open."""

@@ -20,7 +20,7 @@ _TITLES = {
     "runs.export": "Export",
     "runs.import": "Import",
 }
-_WORDS_CHARACTERS, _BAR_CHARACTERS = 62, 12
+_WORDS_CHARACTERS, _BAR_CHARACTERS = 70, 12
 _WHOLE = 1000
 
 

@@ -4,17 +4,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from PySide6.QtCore import Qt, QTime
+from PySide6.QtCore import QEvent, Qt, QTime
+from PySide6.QtGui import QKeyEvent
 from PySide6.QtWidgets import QApplication, QLineEdit, QPushButton
 from pytestqt.qtbot import QtBot
 
 from soulsgui.gui.client_mode.page import ClientPage
-from soulsgui.gui.client_mode.parts import MiddleColumn
+from soulsgui.gui.client_mode.parts import MiddleColumn, ToggleSwitch
 from soulsgui.gui.client_mode.runner import ClientSide
 from soulsgui.gui.client_mode.saved_servers import ChangeAddressDialog
 from soulsgui.gui.models.connection import Connection, ConnectionState
 from soulsgui.gui.shell.update import UpdateDialog
-from soulsgui.gui.theme import Theme
+from soulsgui.gui.theme import Theme, underline_letters
 from soulsgui.wire.control import RunStatus, ServerStatus, Status
 from soulsgui.wire.versions import PROTOCOL_NAME, MissingRequirement
 from tests import states
@@ -42,6 +43,16 @@ def played(qapp: QApplication, theme: Theme, qtbot: QtBot, tmp_path: Path) -> Pl
     shell = FakeShell(tmp_path, ClientSide(feed=fake))  # type: ignore[arg-type]
     page = shown(qtbot, ClientPage(FakeFeed(), shell))  # type: ignore[arg-type]
     return page, fake, shell
+
+
+def test_the_switch_shows_its_letter_while_alt_is_held(qtbot: QtBot, theme: Theme) -> None:
+    toggle = shown(qtbot, ToggleSwitch("&Help train"))
+    plain = toggle.grab().toImage()
+    press, release = QEvent.Type.KeyPress, QEvent.Type.KeyRelease
+    for held in (press, release):
+        key = QKeyEvent(held, Qt.Key.Key_Alt, Qt.KeyboardModifier.NoModifier)
+        underline_letters(toggle, key)
+        assert (toggle.grab().toImage() == plain) == (held is release)
 
 
 def test_every_control_sends_its_command(played: Played, qtbot: QtBot) -> None:

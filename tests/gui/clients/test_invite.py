@@ -47,7 +47,7 @@ def test_a_name_is_checked_as_it_is_typed() -> None:
 def test_it_says_from_where_the_server_is_reachable() -> None:
     closed = reach_look(listed())
     assert closed.tone is Tone.WARNING
-    assert closed.word == "Reachable from the server's computer alone, at 127.0.0.1:6379"
+    assert closed.word == "Reachable only from the server's computer, at 127.0.0.1:6379"
     wide = reach_look(listed(lan=True, addresses=[("192.168.1.5", 6379), ("pc", 6379)]))
     assert wide.tone is Tone.GOOD
     assert wide.word.endswith("at 192.168.1.5:6379, pc:6379")

@@ -29,7 +29,7 @@ def test_others_are_let_in_at_once_and_those_to_be_invited_anew_are_named(
     qtbot: QtBot, tab: ServerTab, fake: FakeFeed, shell: FakeShell
 ) -> None:
     assert (tab.port.value(), tab.public.isEnabled(), tab.apply.isEnabled()) == (6379, False, False)
-    assert "the server's computer alone" in tab.reach.word
+    assert "only from the server's computer" in tab.reach.word
     tab.lan.click()
     tab.public.click()
     tab.port.setValue(6380)

@@ -127,6 +127,15 @@ def test_several_runs_stand_over_each_other_and_several_metrics_side_by_side(
     assert [shown.colour for _, shown in page.grid.cells["loss"].curves] == numbers[1:], "colours stay"
 
 
+def test_without_a_metric_it_says_what_to_do(qtbot: QtBot, page: PlotsPage) -> None:
+    assert not page.no_metric.isVisible()
+    tick(page.metrics, "return")
+    qtbot.waitUntil(page.no_metric.isVisible)
+    tick(page.metrics, "return")
+    qtbot.waitUntil(page.grid.isVisible)
+    assert not page.no_metric.isVisible()
+
+
 def test_what_is_shown_is_remembered(qtbot: QtBot, page: PlotsPage, feed: FakeFeed, shell: FakeShell) -> None:
     tick(page.runs, OLDER)
     tick(page.metrics, "loss")

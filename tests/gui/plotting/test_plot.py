@@ -179,6 +179,16 @@ def test_the_crosshair_reads_values_that_can_be_copied(qtbot: QtBot, plot: Plot)
     assert plot.reading.startswith("episode 300 · mean of 100: 300.0 · ")
 
 
+def test_the_values_of_a_curve_have_all_the_room_beside_its_name(qtbot: QtBot, plot: Plot) -> None:
+    plot.show_series([(curve(100), "a", 0)])
+    settle(qtbot, plot)
+    plot.move_crosshair(50)
+    read = next(label for label in plot.findChildren(QLabel) if label.text() == plot.reading)
+    plot.resize(read.fontMetrics().horizontalAdvance(plot.reading) + 80, 300)
+    qtbot.waitUntil(lambda: read.width() < 800)
+    assert read.toolTip() == "", "it is not cut"
+
+
 def test_values_of_two_curves_that_do_not_fit_above_the_plot_stand_beside_the_crosshair(
     qtbot: QtBot, plot: Plot
 ) -> None:
@@ -189,6 +199,11 @@ def test_values_of_two_curves_that_do_not_fit_above_the_plot_stand_beside_the_cr
         settle(qtbot, plot)
         plot.move_crosshair(50.2)
         assert readout.isVisible() == beside
+    plot.show_series([(straight(), "a" * 20, 0), (straight(range(1, 41)), "b" * 20, 1)])
+    settle(qtbot, plot)
+    plot.move_crosshair(90)
+    lines = [words for _, words in readout.lines]
+    assert lines == ["episode 90", f"90.0  {'a' * 20}", f"40.0  {'b' * 20} at episode 40"]
     plot.move_crosshair(None)
     assert not readout.isVisible()
 
@@ -201,7 +216,7 @@ def test_the_crosshair_names_every_curve_and_a_mark_nearby(qtbot: QtBot, plot: P
     assert legend.isVisible()
     settle(qtbot, plot)
     plot.move_crosshair(50.2)
-    assert " · b 50.0 · " in plot.reading
+    assert " · b: 50.0 · " in plot.reading
     assert plot.reading.endswith("quicksave")
     plot.move_crosshair(80)
     assert "quicksave" not in plot.reading
@@ -212,7 +227,7 @@ def test_the_crosshair_names_every_curve_and_a_mark_nearby(qtbot: QtBot, plot: P
     plot.show_along(Axis.ENV_STEP)
     settle(qtbot, plot)
     plot.move_crosshair(252)
-    assert plot.reading.startswith("step 250 · trained 25.0 · judged 1.00 at step 100 · ")
+    assert plot.reading.startswith("step 250 · trained: 25.0 · judged: 1.00 at step 100 · ")
 
 
 def test_lines_stand_where_the_curve_that_is_nearest_has_a_value(plot: Plot) -> None:
@@ -221,7 +236,7 @@ def test_lines_stand_where_the_curve_that_is_nearest_has_a_value(plot: Plot) -> 
     short, long = straight(range(1, 21)), straight()
     curves = [DrawnCurve(canvas(plot), one, name, 0) for one, name in ((short, "a"), (long, "b"))]
     words = cursors.words(curves, Axis.EPISODE)
-    assert words.startswith("A episode 60 → B episode 90: 30 episodes · a ")
+    assert words.startswith("A episode 60 → B episode 90: 30 episodes · a: no values there · b: 60.0 → 90.0 ")
 
 
 def test_values_of_evaluations_and_of_short_curves_are_marked(qtbot: QtBot, plot: Plot) -> None:

@@ -10,11 +10,13 @@ from soulsgui.gui.runs.models import (
     RunsModel,
     condition_look,
     described,
+    evaluated_words,
     group_of,
+    row_look,
     with_status,
 )
 from soulsgui.gui.states import kind_look
-from soulsgui.wire.control import RunStatus, RunSummary
+from soulsgui.wire.control import KeptEvaluation, QueuedRun, RunStatus, RunSummary
 from tests.states import checkpoint
 
 
@@ -33,6 +35,23 @@ def test_training_and_evaluation_have_a_column_each(scored_by: str, training: st
     info = checkpoint(score=12.5, scored_by=scored_by)
     shown = {column.name: column.shown(info) for column in CHECKPOINT_COLUMNS}
     assert (shown["score"], shown["evaluation"]) == (training, evaluation)
+
+
+def test_one_episode_has_no_deviation() -> None:
+    kept = KeptEvaluation(
+        model_id=1,
+        time=1.0,
+        env_steps=1,
+        episodes=1,
+        seed=0,
+        greedy=True,
+        mean_return=500.0,
+        std_return=0.0,
+        min_return=500.0,
+        max_return=500.0,
+    )
+    assert evaluated_words(kept) == "500.0"
+    assert evaluated_words(kept.model_copy(update={"episodes": 2, "std_return": 1.5})) == "500.0 ± 1.50"
 
 
 def test_it_is_described_in_one_line() -> None:
@@ -72,6 +91,24 @@ def test_an_experiment_stays_unfolded_when_its_last_run_ends(qapp: QApplication)
     for state in ("running", "finished"):
         model.take([seed], ACTIVE.model_copy(update={"state": state}))
         assert model.row_of(seed.id) == 1
+
+
+def test_an_experiment_counts_its_runs_in_the_queue(qapp: QApplication) -> None:
+    model = RunsModel()
+    seed = OLD.model_copy(update={"experiment": "2026-01-01_wide"})
+    waiting = [QueuedRun(number=n, name=f"seed {n}", experiment=seed.experiment) for n in (2, 3)]
+
+    def said() -> list[str]:
+        return [row_look(row).word for row in model.records if isinstance(row, GroupRow)]
+
+    model.take([seed], ACTIVE, waiting)
+    assert said() == ["0 of 3 over"]
+    model.take([seed], RunStatus(), waiting)
+    assert said() == ["1 of 3 over"]
+    model.show_queue(waiting[1:])
+    assert said() == ["1 of 2 over"]
+    model.show_queue([])
+    assert said() == ["1 run"]
 
 
 def test_runs_without_a_name_are_told_apart_by_their_start_and_the_best_mean_says_what_it_is(

@@ -513,6 +513,9 @@ def test_the_queue_stands_below_the_active_run_and_its_runs_are_moved_and_taken_
     server.change_queue(waiting)
     assert [page.model.name_at(row) for row in range(3)] == ["r3", "queued 4", "queued 7"]
     page.show_where(run="queued 7")
+    state = page.model.column_number("state")
+    assert page.model.index(2, state).data() == "Queue no. 2"
+    assert page.table.columnWidth(state) >= page.table.sizeHintForColumn(state) > 0, "it is not cut"
     panel = page.queue
     assert panel.isVisible()
     assert not panel.buttons["later"].isEnabled()
@@ -596,7 +599,8 @@ def test_two_runs_are_compared_and_their_rows_copied(
     qtbot: QtBot, page: RunsPage, server: FakeFeed, shell: FakeShell
 ) -> None:
     differing = {"normalize.reward_clip": [None, 1.0], "ppo.epochs": [4], "ppo.gamma": [0.99, 0.9]}
-    server.answers["runs.compare"] = {"runs": listed(PAST, BARE)["runs"], "settings": differing}
+    reached = PAST.model_copy(update={"reached": "mean_return"})
+    server.answers["runs.compare"] = {"runs": listed(reached, BARE)["runs"], "settings": differing}
     page.table.selectAll()
     qtbot.waitUntil(page.compare.isVisible)
     page.table.selectRow(1)
@@ -614,7 +618,8 @@ def test_two_runs_are_compared_and_their_rows_copied(
     model = page.compare.table.model()
     compared = [model.index(row, 0).data() for row in range(model.rowCount())]
     assert "Mean return of the best model" in compared
-    assert page.compare.table.columnWidth(0) >= page.compare.table.sizeHintForColumn(0) > 0
+    for place in range(2):
+        assert page.compare.table.columnWidth(place) >= page.compare.table.sizeHintForColumn(place) > 0
     short = [model.index(compared.index("ppo.epochs"), column).data() for column in range(3)]
     assert short == ["ppo.epochs", "4", "—"]  # what the answer of an odd server lacks
     last = model.rowCount() - 1

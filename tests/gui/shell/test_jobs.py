@@ -168,6 +168,14 @@ def test_the_status_line_shows_what_goes_on_and_cancels_it(qtbot: QtBot, fake: F
     fake.change_job(job(command="checkpoint.evaluate", progress=played))
     assert strip.words.text() == f"Evaluation: {played}"
     assert strip.words.toolTip() == "", "it is not cut"
+    loading = {"command": "checkpoint.evaluate", "progress": "loading weights and environment"}
+    beside = [job(id=name, **loading) for name in ("j2", "j3")]
+    for one in beside:
+        fake.change_job(one)
+    assert strip.words.text() == "Evaluation: loading weights and environment (and 2 other jobs)"
+    assert strip.words.toolTip() == ""
+    for one in beside:
+        fake.change_job(one.model_copy(update={"state": "done"}))
     fake.change_job(job(progress="writing curves", part=1e308))
     assert strip.bar.value() == strip.bar.maximum()
     strip.cancel.click()

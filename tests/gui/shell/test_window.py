@@ -456,7 +456,9 @@ def test_in_client_mode_the_status_line_names_the_server_that_is_helped(
     assert not window.status_line.isEnabled()
 
 
-def test_resume_asks_for_the_newest_run_and_shows_it(qtbot: QtBot, make: Make, feed: FakeFeed) -> None:
+def test_resume_asks_for_the_newest_run_and_shows_it_at_once(
+    qtbot: QtBot, make: Make, feed: FakeFeed
+) -> None:
     stopped = RunSummary(id="r0", name="lunar-1", resumable=True)
     feed.answers["runs.list"] = {"runs": [stopped.model_dump(mode="json")]}
     feed.answers["run.resume"] = {"run_id": "r0", "run_dir": "/d/runs/r0"}
@@ -466,7 +468,9 @@ def test_resume_asks_for_the_newest_run_and_shows_it(qtbot: QtBot, make: Make, f
     qtbot.waitUntil(lambda: "lunar-1" in resume.toolTip())
     with qtbot.waitSignal(resume.finished):
         resume.click()
-    assert window.pages.shown == "overview"
+        assert window.pages.shown == "overview"
+        window.show_page("logs")
+    assert window.pages.shown == "logs", "whoever went on is not called back"
 
 
 def test_one_button_pauses_a_run_and_lets_it_go_on(qtbot: QtBot, make: Make, feed: FakeFeed) -> None:
@@ -523,6 +527,18 @@ def test_cancel_closes_a_dialog_at_once_and_a_refusal_is_then_told_by_the_window
         dialog.leave.click()
     feed.sent_of("run.start")[0].call.refuse(refusal("The disk is full.", "Make room."))
     assert (newest(window).text, newest(window).detail) == ("The disk is full.", "Make room.")
+
+
+def test_a_run_that_goes_into_the_queue_is_shown_there(
+    qtbot: QtBot, running: MainWindow, feed: FakeFeed
+) -> None:
+    feed.answers["run.start"] = {"run_id": "", "run_dir": "", "queued": [4, 5]}
+    running.open_new_run()
+    dialog = part_of(running, NewRunDialog)
+    qtbot.waitUntil(dialog.queue.isEnabled)
+    dialog.queue.click()
+    qtbot.waitUntil(lambda: running.pages.shown == "runs")
+    assert page_of(running, "runs").places[-1] == {"run": "queued 4"}
 
 
 def test_a_reached_goal_offers_the_next_task(qtbot: QtBot, solved: MainWindow) -> None:

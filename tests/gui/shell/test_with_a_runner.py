@@ -82,7 +82,7 @@ def test_the_server_is_opened_to_the_network_and_then_invites_with_its_addresses
     opened.window.open_invite()
     dialog = part_of(opened.window, InviteDialog)
     opened.until(
-        lambda: "the server's computer alone" in dialog.reach.word, "it says from where it is reached"
+        lambda: "only from the server's computer" in dialog.reach.word, "it says from where it is reached"
     )
     dialog.lan.allow.click()
     opened.until(lambda: "private network" in dialog.reach.word, "the dialog has noticed")
