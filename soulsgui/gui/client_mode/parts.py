@@ -353,7 +353,7 @@ class PauseRow(QWidget):
         """Allow what makes sense in this state."""
         buttons = self.now, self.later, self.for_a_time, self.resume
         for button, why in zip(buttons, pause_refusals(words), strict=True):
-            button.allow(not why, why)
+            button.allow(why)
 
     def _pause(self, after_episode: bool = False, for_s: float | None = None) -> Call:
         params = {"client": self._client(), "after_episode": after_episode}

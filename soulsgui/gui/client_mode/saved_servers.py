@@ -136,7 +136,7 @@ class ServerLine(QWidget):
         self._state.show_look(look)
         self.place.setText(where)
         why = why_not(self._feed.connection)
-        self.test.allow(not why, why or "Does it answer, let this computer in, and fit its version?")
+        self.test.allow(why, "Does it answer, let this computer in, and fit its version?")
         lost = bool(status.server.name) and not status.server.reachable
         for button in (self.change, self.paste):
             button.setVisible(lost)
@@ -233,7 +233,7 @@ class ServersRow(QWidget):
         reason = why_not(self._feed.connection)
         if not reason and self.chosen is None:
             reason = "This computer's own server is always in the list."
-        self.forget.allow(not reason, reason or "Delete the invitation of this server")
+        self.forget.allow(reason, "Delete the invitation of this server")
 
     def _chosen(self) -> None:
         server_id = str(self.box.currentData())

@@ -104,7 +104,7 @@ class LanSwitch(QFrame):
 
     def _show(self) -> None:
         reason = why_not(self._feed.connection)
-        self.allow.allow(not reason, reason)
+        self.allow.allow(reason)
 
     def _send(self) -> Call:
         self.wrong.hide()
@@ -244,7 +244,7 @@ class InviteDialog(FittingDialog):
         else:
             self.hint.setText(wrong or "It plays under this name; the invitation is for this one computer.")
         reason = why_not(self._feed.connection) or wrong
-        self.invite.allow(not reason, reason)
+        self.invite.allow(reason)
 
     def _send(self) -> Call:
         self.wrong.hide()

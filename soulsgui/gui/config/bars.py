@@ -58,7 +58,7 @@ class EditorHead(QWidget):
         self._path.setText(f"What the next run will use: {path}" if path else "")
         reason = away or ("Fix the mistakes first." if mistakes else "")
         reason = reason or ("" if unsaved else "There is nothing to save.")
-        self.save.allow(not reason, reason or "Save (Ctrl+S)")
+        self.save.allow(reason, "Save (Ctrl+S)")
         self.discard.setEnabled(unsaved)
 
 

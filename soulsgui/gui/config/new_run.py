@@ -359,7 +359,7 @@ class NewRunDialog(FormDialog):
             # What goes on now may be the very run that is being begun.
             for button in (self.start, self.queue):
                 if button not in begun:
-                    button.allow(False, "The run is being begun")
+                    button.allow("The run is being begun")
             return
         run = self._feed.status.run
         active, sweep = run_is_active(run.state), self.as_sweep.isChecked()
@@ -381,9 +381,9 @@ class NewRunDialog(FormDialog):
         missing = self.sweep.why_not if sweep and not self._waiting_words else ""
         self.missing.setText(missing)
         reason = refusal or self._waiting_words or wrong or missing
-        self.start.allow(not reason, reason)
+        self.start.allow(reason)
         self.queue.setVisible(not sweep and (active or bool(self._feed.status.queue)))
-        self.queue.allow(not reason, reason or "It begins when the runs before it have ended")
+        self.queue.allow(reason, "It begins when the runs before it have ended")
         by_enter = self.queue if active and not sweep else self.start  # which ends no run
         by_enter.setDefault(True)
         for button in (self.start, self.queue):

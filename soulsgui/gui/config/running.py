@@ -149,10 +149,9 @@ class RunningTab(QWidget):
         changed = sorted(edits.own) if edits is not None else []
         wrong = "Fix the mistakes first." if edits is not None and edits.problems else ""
         refusal = away or wrong or ("" if changed else "Nothing has been changed yet.")
-        self.apply.allow(not refusal, refusal or f"Let the run continue with {', '.join(changed)}")
-        nothing = "Nothing was changed, or all of it was taken back."
-        back = f"Take back: {change_words(self._last)}" if self._last else ""
-        self.undo.allow(bool(back) and not away, away or back or nothing)
+        self.apply.allow(refusal, f"Let the run continue with {', '.join(changed)}")
+        nothing = "" if self._last else "Nothing was changed, or all of it was taken back."
+        self.undo.allow(away or nothing, f"Take back: {change_words(self._last)}" if self._last else "")
 
     def _apply(self) -> Call | None:
         if self.form is None:

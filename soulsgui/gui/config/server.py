@@ -129,9 +129,9 @@ class ServerTab(QWidget):
         self.port.setEnabled(known is not None and bool(known.port))
         self.public.setEnabled(self.lan.isEnabled() and self.lan.isChecked())
         refusal = away or ("" if self._changes() else "Nothing has been changed yet.")
-        self.apply.allow(not refusal, refusal)
+        self.apply.allow(refusal)
         refusal = why_refused("alerts.test", connection, status)
-        self.test.allow(not refusal, refusal or "Send one to the webhook that the server uses")
+        self.test.allow(refusal, "Send one to the webhook that the server uses")
         self.no_test.setText(refusal if connection.live else "")
 
     def _apply(self) -> Call:

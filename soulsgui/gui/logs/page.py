@@ -240,8 +240,7 @@ class LogsPage(QWidget):
         connection = self._feed.connection
         more = self._reader.has_earlier
         reason = why_not(connection) or ("" if more else "These are all there are.")
-        self.earlier.setEnabled(more and connection.live)
-        self.earlier.explain(reason or "Read older lines; scrolling to the top does the same")
+        self.earlier.allow(reason, "Read older lines; scrolling to the top does the same")
         words = "" if self._reader.at_end else "Newer lines are not shown: Follow brings them back"
         self._note.setText(words)
         self.pane.show_empty_text(self._empty_words())

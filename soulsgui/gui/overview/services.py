@@ -371,7 +371,7 @@ class ServiceCard(_Card):
         self.restart.setVisible(up)
         for name, button in (("start", self.start), ("stop", self.stop), ("restart", self.restart)):
             why = self.why_not or (self._status.allowed.get(f"service.{name}", "") if self._status else "")
-            button.allow(self.connected and state != "stopping" and not why, why)
+            button.allow(why or ("It is about to stop." if state == "stopping" else ""))
 
 
 class LocalClientsCard(_Card):
@@ -419,10 +419,10 @@ class LocalClientsCard(_Card):
         self._arrange_buttons()
 
     def _arrange_buttons(self) -> None:
-        possible, any_there = self.connected and not self.why_not, bool(self._clients)
-        fewer = self.why_not or "One client fewer on the server itself"
-        self.fewer.allow(possible and any_there, fewer if any_there else "There is none.")
-        self.more.allow(possible, self.why_not or "One client more on the server itself")
+        any_there = bool(self._clients)
+        refusal = self.why_not if any_there else "There is none."
+        self.fewer.allow(refusal, "One client fewer on the server itself")
+        self.more.allow(self.why_not, "One client more on the server itself")
         self.each.setEnabled(any_there)
         self.log.setEnabled(any_there)
 

@@ -148,13 +148,9 @@ class ComparePanel(QWidget):
         kept = [why_run_not_trashed(one, active) for one in rows if not isinstance(one, GroupRow)]
         refusal = why_not(self._feed.connection) or next(filter(None, kept), "")
         refusal = refusal or ("" if kept else "Delete the runs of an experiment one by one.")
-        self.trash.setEnabled(not refusal)
-        self.trash.explain(refusal or "They can be put back from there")
-        drawn = any(self._drawable.values())
-        self.curves.setEnabled(drawn)
-        self.curves.explain(
-            "Show them over each other on the page of plots" if drawn else "None has a curve."
-        )
+        self.trash.allow(refusal, "They can be put back from there")
+        no_curve = "" if any(self._drawable.values()) else "None has a curve."
+        self.curves.allow(no_curve, "Show them over each other on the page of plots")
         if others:
             self._fetch.forget()
             self._show([], [])

@@ -337,15 +337,13 @@ class RunDetails(QWidget):
         reason = away or why_not_resumed(self._run)
         saved = self._run is None or self._run.resumable
         begins = "Continue from its newest checkpoint" if saved else "Begin again: it has no checkpoint"
-        self.resume.allow(not reason, reason or f"{begins}, as a new attempt")
+        self.resume.allow(reason, f"{begins}, as a new attempt")
         self.without_goal.setVisible(self._run is not None and has_reached(self._run))
-        self.without_goal.allow(not away, away or f"{begins}, until it is stopped")
+        self.without_goal.allow(away, f"{begins}, until it is stopped")
         chosen = "Choose a run first." if self._run is None else ""
-        tip = "Open New run with the settings of this one"
-        self.again.allow(not (away or chosen), away or chosen or tip)
-        self.curves.setEnabled(not chosen)
-        self.curves.explain(chosen or "Show it on the page of plots")
-        self.edit.setEnabled(not (away or chosen))
+        self.again.allow(away or chosen, "Open New run with the settings of this one")
+        self.curves.allow(chosen, "Show it on the page of plots")
+        self.edit.allow(away or chosen)
         path = self._folder
         allow(self.copy, "" if path else away or chosen, path)
         pinned = self._run is not None and self._run.pinned

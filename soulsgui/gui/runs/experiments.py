@@ -300,11 +300,10 @@ class SweepPart(QWidget):
         away = why_not(self._feed.connection)
         best = self.sweep.best if self.sweep is not None else None
         none = away or ("" if best is not None else "No trial is complete yet.")
-        self.use.setEnabled(not none)
-        self.use.explain(none or "Open New run with what it found")
+        self.use.allow(none, "Open New run with what it found")
         goes_on = self.sweep is not None and self.sweep.state == "running"
         self.stop.setVisible(goes_on)
-        self.stop.allow(not away, away or "End it, and the runs of its trials")
+        self.stop.allow(away, "End it, and the runs of its trials")
 
     def _use(self) -> None:
         if self.sweep is not None and self.sweep.best is not None:

@@ -216,10 +216,9 @@ class RunsPage(QWidget):
         self._count.setText(told if total else "")
         self.purge.setVisible(self.bin.isChecked())
         away = why_not(self._feed.connection)
-        self.bring.setEnabled(not away)
-        self.bring.explain(away or "Take a run from a file (.soulsrun) into the library")
+        self.bring.allow(away, "Take a run from a file (.soulsrun) into the library")
         refusal = away or ("" if total else "The bin is empty.")
-        self.purge.allow(not refusal, refusal)
+        self.purge.allow(refusal)
         self._choose()
 
     def _say_empty(self) -> None:

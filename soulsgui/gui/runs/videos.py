@@ -120,12 +120,8 @@ class VideosTab(QWidget):
     def show_connection(self, *_: object) -> None:
         """Allow what the connection allows."""
         away = why_not(self._feed.connection)
-        for button, reason in (
-            (self.film, away),
-            (self.save, away or ("" if self.chosen else "Choose a video first.")),
-        ):
-            button.setEnabled(not reason)
-            button.explain(reason)
+        self.film.allow(away)
+        self.save.allow(away or ("" if self.chosen else "Choose a video first."))
 
     @property
     def chosen(self) -> Film | None:

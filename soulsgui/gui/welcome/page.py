@@ -182,7 +182,7 @@ class WelcomePage(QWidget):
         run = self._feed.status.run
         active = not refusal and run_is_active(run.state)
         busy = f"“{run_title(run)}” is active; stop it first." if active else ""
-        self.try_it.allow(not (refusal or busy), refusal or busy)
+        self.try_it.allow(refusal or busy)
         # While it starts, the banner says so.
         away = lacks or ("" if connection.coming or connection.state is ConnectionState.WELCOME else refusal)
         self.tiles[0].say_why(busy or away)

@@ -79,8 +79,7 @@ class JobStrip(QWidget):
         elif self._job is not None:
             title = _TITLES.get(self._job.command, self._job.command)
             self._say(f"{title}: {self._job.progress}{more}", self._job.part)
-        live = self._feed.connection.live
-        self.cancel.allow(live, "" if live else "The server can't be reached now.")
+        self.cancel.allow("" if self._feed.connection.live else "The server can't be reached now.")
 
     def showEvent(self, event: QShowEvent) -> None:
         """Take as much room as its letters need."""
