@@ -10,7 +10,6 @@ from soulsgui.gui.colours import Tone
 from soulsgui.gui.feed import Call, Feed
 from soulsgui.gui.icons import make_primary
 from soulsgui.gui.models.rules import goal_words, window_words
-from soulsgui.gui.server_lists import ServerList
 from soulsgui.gui.shell.pages import CLIENT, LOGS, OVERVIEW
 from soulsgui.gui.shell.protocol import Shell, notify_problem
 from soulsgui.gui.states import shown_state
@@ -83,20 +82,11 @@ class EndStrip(QFrame):
     On the overview it says so of every such run; below other pages when that is news.
     """
 
-    def __init__(
-        self,
-        feed: Feed,
-        runs: ServerList[RunSummary],
-        presets: ServerList[Preset],
-        shell: Shell,
-        parent: QWidget | None = None,
-    ) -> None:
+    def __init__(self, feed: Feed, shell: Shell, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setObjectName("endStrip")
         self.setProperty("part", "banner")
         self._feed = feed
-        self._runs = runs
-        self._presets = presets
         self._run = feed.status.run
         self._page = ""
         self._is_news = False
@@ -126,7 +116,7 @@ class EndStrip(QFrame):
         feed.snapshot_taken.connect(self._look)
         feed.run_changed.connect(self._look)
         feed.asked.connect(self._asked)
-        for listed in (runs, presets):
+        for listed in (feed.lists.runs, feed.lists.presets):
             listed.changed.connect(self._offer_next)
         self._show()
 
@@ -175,14 +165,14 @@ class EndStrip(QFrame):
             part.setVisible(not failed)
         self.invite.setVisible(not failed and played_here(self._feed.status.clients))
         self.log.setVisible(failed)
-        self._presets.want()
+        self._feed.lists.presets.want()
         self._offer_next()
         self.show()
 
     def _offer_next(self) -> None:
-        run = self._run
+        run, lists = self._run, self._feed.lists
         solved = run.reached == "mean_return" and not run.sweep  # after a sweep its best settings are next
-        found = next_preset(self._presets.entries, run, self._runs.entries) if solved else None
+        found = next_preset(lists.presets.entries, run, lists.runs.entries) if solved else None
         self._next = found
         self.next.setVisible(found is not None)
         if found is not None:

@@ -163,8 +163,7 @@ class MainWindow(QMainWindow):
         listed = [entry for entry in self._entries.values() if entry.listed and entry.mode is Mode.SERVER]
         self.navigation = Navigation(listed, self)
         self.pages = PageStack(self._entries, self._feed, self)
-        lists = self._feed.lists
-        self.end_strip = EndStrip(self._feed, lists.runs, lists.presets, self, self)
+        self.end_strip = EndStrip(self._feed, self, self)
         # What comes and goes stands below the page: nothing that is read or pointed at moves for it.
         beside = column(self.banner, (self.pages, 1), self.end_strip, self.messages, gap_px=0)
         inside = QWidget(self)
