@@ -57,9 +57,9 @@ class LogFilter:
     least: str = "debug"  # least important level
     words: str = ""  # text that the line must contain, whatever its case
 
-    def passes(self, line: LogLine, level: str = "") -> bool:
-        """Whether a line is wanted."""
-        if rank(line.level or level) < rank(self.least):
+    def passes(self, line: LogLine, level: str) -> bool:
+        """Whether a line of a level is wanted."""
+        if rank(level) < rank(self.least):
             return False
         return not self.words or self.words.casefold() in line.text.casefold()
 
@@ -77,27 +77,25 @@ def written(line: LogLine, with_service: bool = True) -> str:
     return plain("  ".join(parts), _LONGEST_LINE)
 
 
-class Levels:
-    """The level of each line: a line without one (of a traceback) goes on with the line before it."""
+Leveled = tuple[LogLine, str]
+"""A line with its level; a line without one (of a traceback) has that of the line before it."""
 
-    def __init__(self) -> None:
-        self._last: dict[str, str] = {}
 
-    def of(self, line: LogLine) -> str:
-        """Return the level of the next line; empty when there was none before it."""
-        if line.level:
-            self._last[line.service] = line.level
-        return self._last.get(line.service, "")
+def _leveled(line: LogLine, last: dict[str, str]) -> Leveled:
+    """Return the next line with its level, given the last one of each service."""
+    if line.level:
+        last[line.service] = line.level
+    return line, last.get(line.service, "")
 
 
 class LogBuffer:
     """The newest lines, and those of them that wait to be shown."""
 
     def __init__(self, limit: int = KEPT_LINES) -> None:
-        self._lines: deque[tuple[LogLine, str]] = deque(maxlen=limit)
-        self._fresh: deque[LogLine] = deque(maxlen=limit)
+        self._lines: deque[Leveled] = deque(maxlen=limit)
+        self._fresh: deque[Leveled] = deque(maxlen=limit)
         self._last: dict[str, int] = {}
-        self._levels = Levels()
+        self._levels: dict[str, str] = {}
         self.filter = LogFilter()
 
     def add(self, lines: Iterable[LogLine]) -> None:
@@ -105,36 +103,35 @@ class LogBuffer:
         for line in lines:
             if line.number > self._last.get(line.service, -1):
                 self._last[line.service] = line.number
-                level = self._levels.of(line)
-                self._lines.append((line, level))
-                if self.filter.passes(line, level):
-                    self._fresh.append(line)
+                self._lines.append(_leveled(line, self._levels))
+                if self.filter.passes(*self._lines[-1]):
+                    self._fresh.append(self._lines[-1])
 
     def prepend(self, lines: Sequence[LogLine]) -> bool:
         """Put older lines before those that are here."""
-        levels = Levels()
-        older = [(line, levels.of(line)) for line in lines]
+        levels: dict[str, str] = {}
+        older = [_leveled(line, levels) for line in lines]
         before = len(self._lines)
         self._lines.extendleft(reversed(older))
         return len(self._lines) < before + len(older)
 
     def place_of(self, service: str, number: int) -> int | None:
         """Return the place among the wanted lines of one line, None when it is not among them."""
-        for place, line in enumerate(self.wanted()):
+        for place, (line, _) in enumerate(self.wanted()):
             if line.service == service and line.number == number:
                 return place
         return None
 
-    def take_fresh(self) -> list[LogLine]:
+    def take_fresh(self) -> list[Leveled]:
         """Return the wanted lines that came since the last call."""
         fresh = list(self._fresh)
         self._fresh.clear()
         return fresh
 
-    def wanted(self) -> list[LogLine]:
+    def wanted(self) -> list[Leveled]:
         """Return all wanted lines, of which none is fresh any more."""
         self._fresh.clear()
-        return [line for line, level in self._lines if self.filter.passes(line, level)]
+        return [each for each in self._lines if self.filter.passes(*each)]
 
     @property
     def lines(self) -> list[LogLine]:
@@ -146,7 +143,7 @@ class LogBuffer:
         self._lines.clear()
         self._fresh.clear()
         self._last.clear()
-        self._levels = Levels()
+        self._levels.clear()
 
     def __len__(self) -> int:
         return len(self._lines)
@@ -175,7 +172,6 @@ class LogPane(QWidget):
         self._with_service = True
         self._empty_text = ""
         self._stale = False
-        self._levels = Levels()
         self._build(with_controls)
         self._throttle = Throttle(self, self._flush, _FLUSH_MS)
         self._take_font()
@@ -234,7 +230,7 @@ class LogPane(QWidget):
     def prepend(self, lines: Sequence[LogLine]) -> bool:
         """Put older lines above the others; what is in view stays where it is."""
         bar = self._text.verticalScrollBar()
-        first, place = next(iter(self._buffer.wanted()), None), bar.value()
+        first, place = next(iter(self.shown), None), bar.value()
         dropped = self._buffer.prepend(lines)
         self._follow.setChecked(False)
         self._write_all()
@@ -281,7 +277,7 @@ class LogPane(QWidget):
     @property
     def shown(self) -> list[LogLine]:
         """The lines that are shown, oldest first."""
-        return self._buffer.wanted()
+        return [line for line, _ in self._buffer.wanted()]
 
     @property
     def least(self) -> str:
@@ -321,7 +317,6 @@ class LogPane(QWidget):
     def _write_all(self) -> None:
         self._stale = False
         self._text.clear()
-        self._levels = Levels()
         self._write(self._buffer.wanted())
         self._say_why_empty()
 
@@ -335,7 +330,7 @@ class LogPane(QWidget):
         else:
             self._write(self._buffer.take_fresh())
 
-    def _write(self, lines: list[LogLine]) -> None:
+    def _write(self, lines: list[Leveled]) -> None:
         if not lines:
             return
         cursor = QTextCursor(self._text.document())
@@ -343,7 +338,7 @@ class LogPane(QWidget):
         cursor.beginEditBlock()
         colours = colours_of(self)
         begun = not self._text.document().isEmpty()
-        for colour, texts in _by_tone(lines, self._levels, self._with_service):
+        for colour, texts in _by_tone(lines, self._with_service):
             form = QTextCharFormat()
             form.setForeground(qcolor(colours.tones[colour]))
             if colour is Tone.BAD:
@@ -412,11 +407,11 @@ class LogPane(QWidget):
         QTimer.singleShot(0, self, self._to_end)
 
 
-def _by_tone(lines: list[LogLine], levels: Levels, with_service: bool) -> list[tuple[Tone, list[str]]]:
+def _by_tone(lines: list[Leveled], with_service: bool) -> list[tuple[Tone, list[str]]]:
     """Return neighbouring lines of one colour together: one insertion for many lines."""
     groups: list[tuple[Tone, list[str]]] = []
-    for line in lines:
-        colour = tone(levels.of(line))
+    for line, level in lines:
+        colour = tone(level)
         if not groups or groups[-1][0] is not colour:
             groups.append((colour, []))
         groups[-1][1].append(written(line, with_service))
