@@ -4,9 +4,9 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from PySide6.QtCore import QSignalBlocker, Signal
+from PySide6.QtCore import Signal
 from PySide6.QtGui import QGuiApplication
-from PySide6.QtWidgets import QComboBox, QFormLayout, QLineEdit, QSizePolicy, QWidget
+from PySide6.QtWidgets import QFormLayout, QLineEdit, QSizePolicy, QWidget
 
 from soulsgui.errors import UsageError
 from soulsgui.gui import text
@@ -22,7 +22,7 @@ from soulsgui.gui.widgets.boxes import flow
 from soulsgui.gui.widgets.command_button import CommandButton, Words
 from soulsgui.gui.widgets.dialog import FormDialog, ask_for_file
 from soulsgui.gui.widgets.fitting_button import FittingButton
-from soulsgui.gui.widgets.inputs import leave_wheel_to_page
+from soulsgui.gui.widgets.inputs import ChoiceBox
 from soulsgui.gui.widgets.labels import ElidedLabel, Label, StateLabel, keep_place, muted, wrapped
 from soulsgui.wire.control import (
     AddressChange,
@@ -179,11 +179,8 @@ class ServersRow(QWidget):
         self._connection_changed()
 
     def _build(self) -> None:
-        self.box = QComboBox(self)
+        self.box = ChoiceBox("", self, characters=_BOX_CHARACTERS)
         self.box.setObjectName("playFor")
-        leave_wheel_to_page(self.box)
-        self.box.setMinimumContentsLength(_BOX_CHARACTERS)
-        self.box.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
         self.box.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self.box.activated.connect(self._chosen)
         title = Label("Plays &for", self)
@@ -210,13 +207,9 @@ class ServersRow(QWidget):
         self._allow()
 
     def _fill(self) -> None:
-        with QSignalBlocker(self.box):
-            self.box.clear()
-            self.box.addItem("This computer's own server", "")
-            for server in self._saved.servers:
-                title = text.plain(f"{server.server_name} (as {server.client})")
-                self.box.addItem(title, server.server_id)
-            self.box.setCurrentIndex(max(self.box.findData(self._saved.chosen), 0))
+        servers = self._saved.servers
+        known = [(text.plain(f"{one.server_name} (as {one.client})"), one.server_id) for one in servers]
+        self.box.offer([("This computer's own server", ""), *known], self._saved.chosen)
 
     @property
     def chosen(self) -> SavedServer | None:

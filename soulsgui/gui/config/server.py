@@ -4,7 +4,7 @@ from functools import partial
 from typing import Any
 
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QCheckBox, QFrame, QPushButton, QSpinBox, QWidget
+from PySide6.QtWidgets import QCheckBox, QFrame, QPushButton, QWidget
 
 from soulsgui.gui.feed import Call, Feed
 from soulsgui.gui.fetch import Fetch
@@ -14,7 +14,7 @@ from soulsgui.gui.states import reach_look
 from soulsgui.gui.theme import GAP_L, GAP_M
 from soulsgui.gui.widgets.boxes import TAB_MARGINS, column, row
 from soulsgui.gui.widgets.command_button import CommandButton, Words
-from soulsgui.gui.widgets.inputs import give_room, leave_wheel_to_page
+from soulsgui.gui.widgets.inputs import NumberBox
 from soulsgui.gui.widgets.labels import Heading, Label, StateLabel, muted, wrapped
 from soulsgui.wire.control import AlertSent, InvitationList, Reach
 
@@ -48,10 +48,7 @@ class ServerTab(QWidget):
         self.reach = StateLabel(self, wraps=True)
         self.lan = QCheckBox("At the private addresses of its co&mputer: home, office, VPN", self)
         self.public = QCheckBox("Also at its addresses that are not private, from the &Internet", self)
-        self.port = QSpinBox(self)
-        give_room(self.port)
-        leave_wheel_to_page(self.port)
-        self.port.setRange(1, 65_535)
+        self.port = NumberBox(1, 65_535, self)
         self.port.setGroupSeparatorShown(False)
         self.apply = CommandButton(Words("&Apply now", "Applying …", "Applied"), "check", self._apply, self)
         words = Words("Send a &test", "Sending …", "Sent")

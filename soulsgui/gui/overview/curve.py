@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QSettings, QSignalBlocker, Signal
-from PySide6.QtWidgets import QComboBox, QWidget
+from PySide6.QtCore import QSettings, Signal
+from PySide6.QtWidgets import QWidget
 
 from soulsgui.gui.feed import Call, Feed
 from soulsgui.gui.fetch import Fetch
@@ -24,7 +24,7 @@ from soulsgui.gui.states import run_is_active
 from soulsgui.gui.theme import GAP_XS
 from soulsgui.gui.widgets.boxes import NO_MARGINS, column
 from soulsgui.gui.widgets.fitting_button import FittingButton
-from soulsgui.gui.widgets.inputs import leave_wheel_to_page
+from soulsgui.gui.widgets.inputs import ChoiceBox
 from soulsgui.wire.control import CheckpointInfo, CheckpointList, RunStatus
 from soulsgui.wire.messages.metrics import (
     EVALUATION_PREFIX,
@@ -66,10 +66,8 @@ class MetricControls(CurveControls):
         self.axis_chosen.connect(lambda chosen: settings.setValue("overview/x", chosen.value))
         self.smoothing.valueChanged.connect(lambda at: settings.setValue("overview/smoothing", str(at)))
         self._opening = RETURN
-        self.metric_box = QComboBox(self)
-        self.metric_box.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToContents)
-        self.metric_box.setAccessibleName("Metric")
-        leave_wheel_to_page(self.metric_box)
+        self.metric_box = ChoiceBox("Metric", self)
+        self.metric_box.setSizeAdjustPolicy(ChoiceBox.SizeAdjustPolicy.AdjustToContents)
         self.row.insert_widget(0, self.metric_box)
         self.all = FittingButton("Plots", "page-plots", self)
         self.all.explain("Show this metric on the page of plots, beside other runs and metrics")
@@ -92,12 +90,7 @@ class MetricControls(CurveControls):
         """Offer these metrics of updates beside those of episodes."""
         self._offered = tuple(metrics)
         offered = metric_order([*self._offered, self.wanted])
-        with QSignalBlocker(self.metric_box):
-            if offered != [self.metric_box.itemData(place) for place in range(self.metric_box.count())]:
-                self.metric_box.clear()
-                for metric in offered:
-                    self.metric_box.addItem(metric_title(metric), metric)
-            self.metric_box.setCurrentIndex(self.metric_box.findData(self.wanted))
+        self.metric_box.offer([(metric_title(metric), metric) for metric in offered], self.wanted)
 
     def _choose_metric(self) -> None:
         metric = str(self.metric_box.currentData())

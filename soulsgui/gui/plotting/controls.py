@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable
 
 from PySide6.QtCore import QSignalBlocker, Qt, Signal
-from PySide6.QtWidgets import QCheckBox, QComboBox, QLabel, QSizePolicy, QSlider, QWidget
+from PySide6.QtWidgets import QCheckBox, QLabel, QSizePolicy, QSlider, QWidget
 
 from soulsgui.gui import text
 from soulsgui.gui.plotting.rows import LENGTH, RETURN, Axis, axis_title
@@ -12,7 +12,7 @@ from soulsgui.gui.theme import GAP_S
 from soulsgui.gui.throttle import Throttle
 from soulsgui.gui.widgets.fitting_button import FittingButton
 from soulsgui.gui.widgets.flow_layout import FlowLayout
-from soulsgui.gui.widgets.inputs import leave_wheel_to_page
+from soulsgui.gui.widgets.inputs import ChoiceBox, leave_wheel_to_page
 from soulsgui.gui.widgets.labels import Label, muted, set_tip
 from soulsgui.wire.messages.metrics import EVALUATION_RETURN, RESOURCE_PREFIX
 
@@ -85,17 +85,14 @@ class CurveControls(QWidget):
         self.smoothing.valueChanged.connect(self._smoothing_moved)
 
     def _build(self) -> None:
-        self.axis_box = QComboBox(self)
-        for axis in Axis:
-            self.axis_box.addItem(axis_title(axis), axis)
+        self.axis_box = ChoiceBox("", self, [(axis_title(axis), axis) for axis in Axis])
         self.smoothing = QSlider(Qt.Orientation.Horizontal, self)
         self.smoothing.setRange(0, 100)
         self.smoothing.setPageStep(10)
         self.smoothing.setMinimumWidth(60)
         self.smoothing.setMaximumWidth(260)
         self.smoothing.setAccessibleName("Smoothing")
-        for field in (self.axis_box, self.smoothing):
-            leave_wheel_to_page(field)
+        leave_wheel_to_page(self.smoothing)
         self._smoothing_words, self._note = muted(Label(parent=self)), muted(Label(parent=self))
         self.follow = QCheckBox("&Follow", self)
         self.follow.setChecked(True)

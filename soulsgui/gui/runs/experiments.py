@@ -5,7 +5,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import QModelIndex, Qt, Signal
-from PySide6.QtWidgets import QComboBox, QSplitter, QStackedLayout, QWidget
+from PySide6.QtWidgets import QSplitter, QStackedLayout, QWidget
 
 from soulsgui.gui import text
 from soulsgui.gui.colours import Tone
@@ -23,7 +23,7 @@ from soulsgui.gui.widgets.ask import AskingButton
 from soulsgui.gui.widgets.boxes import NO_MARGINS, TAB_MARGINS, column, row
 from soulsgui.gui.widgets.command_button import Words
 from soulsgui.gui.widgets.fitting_button import FittingButton
-from soulsgui.gui.widgets.inputs import leave_wheel_to_page
+from soulsgui.gui.widgets.inputs import ChoiceBox
 from soulsgui.gui.widgets.labels import Heading, Label, muted, wrapped
 from soulsgui.gui.widgets.table import Deed, Table
 from soulsgui.wire.control import ApiError, Experiment, RunSummary, SweepStatus, SweepTrial
@@ -65,10 +65,7 @@ class ExperimentPart(QWidget):
         super().__init__(parent)
         self._feed = feed
         self._experiment = ""
-        self.score = QComboBox(self)
-        leave_wheel_to_page(self.score)
-        for name, title in SCORE_TITLES.items():
-            self.score.addItem(title, name)
+        self.score = ChoiceBox("", self, [(title, name) for name, title in SCORE_TITLES.items()])
         self.score.currentIndexChanged.connect(self.refresh)
         label = Label("&Judged by the", self)
         label.setBuddy(self.score)

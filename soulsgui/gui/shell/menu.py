@@ -7,7 +7,6 @@ from PySide6.QtCore import QSignalBlocker, Signal
 from PySide6.QtGui import QAction, QKeySequence
 from PySide6.QtWidgets import (
     QCheckBox,
-    QComboBox,
     QFormLayout,
     QMenu,
     QWidget,
@@ -25,7 +24,7 @@ from soulsgui.gui.theme import GAP_M, Theme, ThemeChoice
 from soulsgui.gui.widgets.ask import ask
 from soulsgui.gui.widgets.command_button import ALSO, allow
 from soulsgui.gui.widgets.dialog import FittingDialog
-from soulsgui.gui.widgets.inputs import leave_wheel_to_page
+from soulsgui.gui.widgets.inputs import ChoiceBox
 from soulsgui.gui.widgets.labels import muted, set_tip, wrapped
 from soulsgui.process import own_command
 from soulsgui.system import can_start_at_login, start_at_login, starts_at_login
@@ -90,14 +89,10 @@ class SettingsDialog(FittingDialog):
 
     def _box(
         self, choices: Mapping[Any, str], name: str, then: Callable[[Any], None] | None = None
-    ) -> QComboBox:
+    ) -> ChoiceBox:
         """Return a box that shows a preference and keeps the one that is chosen."""
-        box = QComboBox(self)
-        leave_wheel_to_page(box)
-        values = list(choices)
-        for value, words in choices.items():
-            box.addItem(words, value)
-        box.setCurrentIndex(values.index(kept) if (kept := getattr(self._preferences, name)) in values else 0)
+        box, values = ChoiceBox("", self), list(choices)
+        box.offer([(words, value) for value, words in choices.items()], getattr(self._preferences, name))
 
         def choose(place: int) -> None:
             setattr(self._preferences, name, values[place])

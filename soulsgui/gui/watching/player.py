@@ -1,7 +1,7 @@
 """The window in which weights of a run are watched while they play; two of them side by side."""
 
 from PySide6.QtCore import QByteArray, QEvent
-from PySide6.QtWidgets import QComboBox, QHBoxLayout, QPushButton, QSizePolicy, QSpinBox, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QPushButton, QSizePolicy, QWidget
 
 from soulsgui.gui.feed import Feed
 from soulsgui.gui.models.rules import run_title
@@ -11,7 +11,7 @@ from soulsgui.gui.watching.pane import WatchPane
 from soulsgui.gui.widgets.boxes import DIALOG_MARGINS, column, flow
 from soulsgui.gui.widgets.dialog import FittingDialog
 from soulsgui.gui.widgets.fitting_button import FittingButton
-from soulsgui.gui.widgets.inputs import give_room, leave_wheel_to_page
+from soulsgui.gui.widgets.inputs import ChoiceBox, NumberBox
 from soulsgui.gui.widgets.labels import Label
 from soulsgui.wire.control import RunStatus, RunSummary
 
@@ -68,19 +68,12 @@ class Player(FittingDialog):
         self.forward.clicked.connect(lambda: self._move(1))
         self.back.explain("Pause, and show the picture before (←)")
         self.forward.explain("Pause, and show the next picture (→)")
-        self.speed = QComboBox(self)
-        self.speed.setAccessibleName("Speed")
-        for words, speed in _SPEEDS.items():
-            self.speed.addItem(words, speed)
+        self.speed = ChoiceBox("Speed", self, _SPEEDS.items())
         self.speed.setCurrentText("1 ×")
         self.speed.setToolTip("As a multiple of the pace of the environment")
-        leave_wheel_to_page(self.speed)
         self.speed.activated.connect(self._set_speed)
-        self.seed = QSpinBox(self)
-        self.seed.setRange(0, _MOST_SEED)
+        self.seed = NumberBox(0, _MOST_SEED, self)
         self.seed.setToolTip("Of the first episode; each further one has the next")
-        give_room(self.seed)
-        leave_wheel_to_page(self.seed)
         seed = Label("First &seed", self)
         seed.setBuddy(self.seed)
         self.again = FittingButton("&Begin again", "restart", self)

@@ -18,7 +18,6 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import (
     QCheckBox,
-    QComboBox,
     QPlainTextEdit,
     QPushButton,
     QWidget,
@@ -30,7 +29,7 @@ from soulsgui.gui.text import plain, plural
 from soulsgui.gui.theme import GAP_S
 from soulsgui.gui.throttle import Throttle
 from soulsgui.gui.widgets.boxes import NO_MARGINS, column, flow
-from soulsgui.gui.widgets.inputs import FilterEdit, leave_wheel_to_page
+from soulsgui.gui.widgets.inputs import ChoiceBox, FilterEdit
 from soulsgui.gui.widgets.labels import Label
 from soulsgui.wire.control import LogLine
 
@@ -177,11 +176,8 @@ class LogPane(QWidget):
         self._take_font()
 
     def _build(self, with_controls: bool) -> None:
-        self._level = QComboBox(self)
-        leave_wheel_to_page(self._level)
-        for level, title in zip(LEVELS, ("Everything", "Information", "Warnings", "Errors"), strict=True):
-            self._level.addItem(title, level)
-        self._level.setAccessibleName("Least important level shown")
+        titles = ("Everything", "Information", "Warnings", "Errors")
+        self._level = ChoiceBox("Least important level shown", self, zip(titles, LEVELS, strict=True))
         self._level.currentIndexChanged.connect(self._narrow)
         self._words = FilterEdit("Show only lines with this text", self)
         self._words.textChanged.connect(self._narrow)
