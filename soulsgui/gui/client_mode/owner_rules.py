@@ -14,7 +14,7 @@ from soulsgui.gui.models.connection import why_not
 from soulsgui.gui.theme import GAP_L, GAP_S, GAP_XS
 from soulsgui.gui.widgets.boxes import flow, row
 from soulsgui.gui.widgets.inputs import ChoiceBox, give_room, leave_wheel_to_page
-from soulsgui.gui.widgets.labels import ElidedLabel, Label, muted, set_tip
+from soulsgui.gui.widgets.labels import ElidedLabel, Label, caption, muted, set_tip
 from soulsgui.wire.control import ApiError, RulesState
 from soulsgui.wire.messages.owner import IDLE_AFTER_S, Rules
 
@@ -65,8 +65,6 @@ class RulesRow(QFrame):
         self.share.setMinimumWidth(self.fontMetrics().averageCharWidth() * _SHARE_CHARACTERS)
         self.share.setToolTip("To take more than before, the client is restarted")
         self.share.currentIndexChanged.connect(self._changed)
-        of_cpu = muted(Label("Tak&es the processor", self))
-        of_cpu.setBuddy(self.share)
         self.why_idle, self.why_full_screen = muted(ElidedLabel("", self)), muted(ElidedLabel("", self))
         self.anywhere = QCheckBox("wherever &you may, not in its own folder alone", self)
         self._anywhere_tip = (
@@ -86,7 +84,7 @@ class RulesRow(QFrame):
         grid.addLayout(row(self.idle, (self.why_idle, 1), gap_px=GAP_L), 0, 1, 1, 2)
         grid.addLayout(row(self.full_screen, (self.why_full_screen, 1), gap_px=GAP_L), 1, 1, 1, 2)
         grid.addLayout(hours, 2, 1, 1, 2)
-        grid.addWidget(of_cpu, 3, 0)
+        grid.addWidget(muted(caption("Tak&es the processor", self.share, self)), 3, 0)
         grid.addWidget(self.share, 3, 1)
         grid.addWidget(may_write, 4, 0)
         grid.addWidget(self.anywhere, 4, 1, 1, 2)

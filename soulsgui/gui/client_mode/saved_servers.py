@@ -23,7 +23,7 @@ from soulsgui.gui.widgets.command_button import CommandButton, Words
 from soulsgui.gui.widgets.dialog import FormDialog, ask_for_file
 from soulsgui.gui.widgets.fitting_button import FittingButton
 from soulsgui.gui.widgets.inputs import ChoiceBox
-from soulsgui.gui.widgets.labels import ElidedLabel, Label, StateLabel, keep_place, muted, wrapped
+from soulsgui.gui.widgets.labels import ElidedLabel, StateLabel, caption, keep_place, muted, wrapped
 from soulsgui.wire.control import (
     AddressChange,
     ApiError,
@@ -183,8 +183,7 @@ class ServersRow(QWidget):
         self.box.setObjectName("playFor")
         self.box.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self.box.activated.connect(self._chosen)
-        title = Label("Plays &for", self)
-        title.setBuddy(self.box)
+        title = caption("Plays &for", self.box, self)
         words = Words("For&get…", "Forgetting …", "Forgotten")
         self.forget = AskingButton(words, "trash", self._forget, self._forget_question, self)
         self.forget.problem.connect(self.problem)

@@ -23,6 +23,7 @@ from soulsgui.gui.widgets.labels import (
     Heading,
     IconLabel,
     Label,
+    caption,
     muted,
     set_property,
     set_tip,
@@ -80,8 +81,6 @@ class PresetRow(QWidget):
         self.box = PresetBox("None (defaults)", self)
         self.box.setAccessibleName("Preset")
         self.box.activated.connect(lambda _: self.chosen.emit(self.box.currentData() or ""))
-        label = Label("&Preset", self)
-        label.setBuddy(self.box)
         self.about = muted(ElidedLabel("", self))
         self.words = ElidedLabel("", self)
         self.give = QPushButton("Use the preset's values", self)
@@ -90,7 +89,7 @@ class PresetRow(QWidget):
         self._foot = QWidget(self)
         self._foot.hide()
         row((self.words, 1), self.give, on=self._foot, margins=NO_MARGINS)
-        head = row(label, self.box, (self.about, 1))
+        head = row(caption("&Preset", self.box, self), self.box, (self.about, 1))
         column(head, self._foot, on=self, margins=NO_MARGINS, gap_px=GAP_XS)
 
     def offer(self, presets: Sequence[Preset]) -> None:

@@ -15,7 +15,7 @@ from soulsgui.gui.theme import GAP_L, GAP_M
 from soulsgui.gui.widgets.boxes import TAB_MARGINS, column, row
 from soulsgui.gui.widgets.command_button import CommandButton, Words
 from soulsgui.gui.widgets.inputs import NumberBox
-from soulsgui.gui.widgets.labels import Heading, Label, StateLabel, muted, wrapped
+from soulsgui.gui.widgets.labels import Heading, StateLabel, caption, muted, wrapped
 from soulsgui.wire.control import AlertSent, InvitationList, Reach
 
 _COMES_IN = (
@@ -70,11 +70,9 @@ class ServerTab(QWidget):
     def _others(self) -> QFrame:
         card = QFrame(self)
         card.setProperty("part", "card")
-        port = Label("P&ort", card)
-        port.setBuddy(self.port)
         head = Heading("Other computers come in", 1, card), muted(wrapped(_COMES_IN, card))
         more = self._opener("Other settings of the server", "redis.host", card)
-        place = row(port, self.port, None), row(self.apply, more, None)
+        place = row(caption("P&ort", self.port, card), self.port, None), row(self.apply, more, None)
         parts = *head, self.reach, self.lan, self.public, *place
         column(*parts, on=card, margins=(GAP_L, GAP_M, GAP_L, GAP_M))
         return card

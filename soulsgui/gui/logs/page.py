@@ -29,7 +29,7 @@ from soulsgui.gui.widgets.boxes import PAGE_MARGINS, TAB_MARGINS, column, flow
 from soulsgui.gui.widgets.dialog import ask_where_to_save
 from soulsgui.gui.widgets.fitting_button import FittingButton
 from soulsgui.gui.widgets.inputs import ChoiceBox
-from soulsgui.gui.widgets.labels import Label, muted
+from soulsgui.gui.widgets.labels import Label, caption, muted
 from soulsgui.gui.widgets.log_pane import LogPane
 from soulsgui.wire.control import ApiError, ErrorCode, LogLine, RunStatus
 
@@ -66,11 +66,9 @@ class LogsPage(QWidget):
     def _build(self) -> None:
         self.service, self.run = ChoiceBox("", self), ChoiceBox("", self)
         parts: list[QWidget] = []
-        for caption, box in (("&Service", self.service), ("&Run", self.run)):
+        for words, box in (("&Service", self.service), ("&Run", self.run)):
             box.setSizeAdjustPolicy(ChoiceBox.SizeAdjustPolicy.AdjustToContents)
-            label = Label(caption, self)
-            label.setBuddy(box)
-            parts += [label, box]
+            parts += [caption(words, box, self), box]
         self._note = muted(Label(parent=self))
         self._note.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
         self.earlier = FittingButton("Load &earlier", "arrow-up", self)

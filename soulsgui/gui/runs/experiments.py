@@ -24,7 +24,7 @@ from soulsgui.gui.widgets.boxes import NO_MARGINS, TAB_MARGINS, column, row
 from soulsgui.gui.widgets.command_button import Words
 from soulsgui.gui.widgets.fitting_button import FittingButton
 from soulsgui.gui.widgets.inputs import ChoiceBox
-from soulsgui.gui.widgets.labels import Heading, Label, muted, wrapped
+from soulsgui.gui.widgets.labels import Heading, caption, muted, wrapped
 from soulsgui.gui.widgets.table import Deed, Table
 from soulsgui.wire.control import ApiError, Experiment, RunSummary, SweepStatus, SweepTrial
 
@@ -67,14 +67,12 @@ class ExperimentPart(QWidget):
         self._experiment = ""
         self.score = ChoiceBox("", self, [(title, name) for name, title in SCORE_TITLES.items()])
         self.score.currentIndexChanged.connect(self.refresh)
-        label = Label("&Judged by the", self)
-        label.setBuddy(self.score)
         self.words = wrapped("", self, selectable=True)
         self.model = RecordsModel(SEED_COLUMNS, lambda run: run.id, parent=self)
         self.table = Table("experimentTable", "Runs of the experiment", self)
         self.table.setModel(self.model)
         self.table.sort_by(self.model.column_number("seed"))
-        head = row(label, self.score, None)
+        head = row(caption("&Judged by the", self.score, self), self.score, None)
         column(head, self.words, (self.table, 1), on=self, margins=NO_MARGINS)
         self._fetch = Fetch(self, self._ask, came=self._take, failed=self._failed, late=True)
 

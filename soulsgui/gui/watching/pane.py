@@ -34,7 +34,7 @@ from soulsgui.gui.widgets.dialog import ask_where_to_save
 from soulsgui.gui.widgets.empty_state import EmptyState
 from soulsgui.gui.widgets.fitting_button import FittingButton
 from soulsgui.gui.widgets.inputs import ChoiceBox
-from soulsgui.gui.widgets.labels import Label, keep_place, muted, set_property, wrapped
+from soulsgui.gui.widgets.labels import Label, caption, keep_place, muted, set_property, wrapped
 from soulsgui.wire.control import (
     BEST,
     NEWEST,
@@ -155,9 +155,7 @@ class WatchPane(QWidget):
         grid = QGridLayout()
         grid.setHorizontalSpacing(GAP_M)
         grid.setColumnStretch(1, 1)
-        label = muted(Label("&Episode", self))
-        label.setBuddy(self.episode)
-        grid.addWidget(label, 0, 0)
+        grid.addWidget(muted(caption("&Episode", self.episode, self)), 0, 0)
         grid.addWidget(self.episode, 0, 1)
         for line, (name, value) in enumerate(self.facts.items(), 1):
             value.setProperty("heading", "0")

@@ -12,7 +12,7 @@ from soulsgui.gui.widgets.boxes import DIALOG_MARGINS, column, flow
 from soulsgui.gui.widgets.dialog import FittingDialog
 from soulsgui.gui.widgets.fitting_button import FittingButton
 from soulsgui.gui.widgets.inputs import ChoiceBox, NumberBox
-from soulsgui.gui.widgets.labels import Label
+from soulsgui.gui.widgets.labels import caption
 from soulsgui.wire.control import RunStatus, RunSummary
 
 _SPEEDS = {"¼ ×": 0.25, "½ ×": 0.5, "1 ×": 1.0, "2 ×": 2.0, "4 ×": 4.0, "8 ×": 8.0}
@@ -74,8 +74,7 @@ class Player(FittingDialog):
         self.speed.activated.connect(self._set_speed)
         self.seed = NumberBox(0, _MOST_SEED, self)
         self.seed.setToolTip("Of the first episode; each further one has the next")
-        seed = Label("First &seed", self)
-        seed.setBuddy(self.seed)
+        seed = caption("First &seed", self.seed, self)
         self.again = FittingButton("&Begin again", "restart", self)
         self.again.explain("Play again from the first seed")
         self.again.clicked.connect(self._begin_again)

@@ -30,7 +30,7 @@ from soulsgui.gui.theme import GAP_S
 from soulsgui.gui.throttle import Throttle
 from soulsgui.gui.widgets.boxes import NO_MARGINS, column, flow
 from soulsgui.gui.widgets.inputs import ChoiceBox, FilterEdit
-from soulsgui.gui.widgets.labels import Label
+from soulsgui.gui.widgets.labels import caption
 from soulsgui.wire.control import LogLine
 
 LEVELS = ("debug", "info", "warning", "error")
@@ -189,9 +189,8 @@ class LogPane(QWidget):
         self._copy.setToolTip("Copy the selected lines, or all that are shown")
         self._copy.clicked.connect(self.copy)
         controls = QWidget(self)
-        caption = Label("&Level", controls)
-        caption.setBuddy(self._level)
-        flow(caption, self._level, self._words, self._follow, self._copy, gap_px=GAP_S, on=controls)
+        level = caption("&Level", self._level, controls)
+        flow(level, self._level, self._words, self._follow, self._copy, gap_px=GAP_S, on=controls)
         controls.setVisible(with_controls)
         self._text = QPlainTextEdit(self)
         self._text.setReadOnly(True)
