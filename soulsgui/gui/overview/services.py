@@ -265,11 +265,16 @@ class _Card(QFrame):
         """Seconds since the status came; without a connection nothing goes on."""
         return self._clock() - self._came if self.connected else 0.0
 
-    def show_present(self, connected: bool, why_not: str = "") -> None:
-        """Grey what is no longer the present, and know why commands are refused."""
+    def connect_commands(self, connected: bool, why_not: str = "") -> None:
+        """Grey what is no longer the present; allow commands, or not with a reason."""
         self.connected, self.why_not = connected, why_not
         for widget in (self._mark, self._title, self._brief, *self._labels):
             widget.setEnabled(connected)
+        self.arrange_buttons()
+
+    def arrange_buttons(self) -> None:
+        """Allow what the service can do now."""
+        raise NotImplementedError
 
     def show_words(self, words: CardWords) -> None:
         """Say how it is."""
@@ -350,7 +355,7 @@ class ServiceCard(_Card):
         """Show the service."""
         self._status = status
         self.note_arrival()
-        self._arrange_buttons()
+        self.arrange_buttons()
         self.tick()
 
     def tick(self) -> None:
@@ -358,12 +363,8 @@ class ServiceCard(_Card):
         if self._status is not None:
             self.show_words(card_words(self._status, self.passed_s))
 
-    def connect_commands(self, connected: bool, why_not: str = "") -> None:
-        """Allow commands, or not with a reason."""
-        self.show_present(connected, why_not)
-        self._arrange_buttons()
-
-    def _arrange_buttons(self) -> None:
+    def arrange_buttons(self) -> None:
+        """Allow what can be done now."""
         state = self._status.state if self._status else "stopped"
         up = state in ("running", "starting", "stopping", "backoff")
         self.start.setVisible(state in ("stopped", "failed"))
@@ -406,19 +407,15 @@ class LocalClientsCard(_Card):
         """Show these services."""
         self._clients = list(clients)
         self.note_arrival()
-        self._arrange_buttons()
+        self.arrange_buttons()
         self.tick()
 
     def tick(self) -> None:
         """Let the countdown go on; the owner calls it once a second."""
         self.show_words(group_words(self._clients, self.passed_s))
 
-    def connect_commands(self, connected: bool, why_not: str = "") -> None:
-        """Allow commands, or not with a reason."""
-        self.show_present(connected, why_not)
-        self._arrange_buttons()
-
-    def _arrange_buttons(self) -> None:
+    def arrange_buttons(self) -> None:
+        """Allow what can be done now."""
         any_there = bool(self._clients)
         refusal = self.why_not if any_there else "There is none."
         self.fewer.allow(refusal, "One client fewer on the server itself")
