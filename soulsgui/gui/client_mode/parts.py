@@ -38,6 +38,7 @@ from soulsgui.gui.widgets.labels import (
 from soulsgui.wire.control import ApiError, ClientStatus
 
 _GAP = 10
+_SWITCH_SCALE = 1.7
 
 
 class MiddleColumn(QScrollArea):
@@ -71,9 +72,8 @@ class MiddleColumn(QScrollArea):
 class ToggleSwitch(QAbstractButton):
     """A checkable switch with its label on the right; Space and click toggle it."""
 
-    def __init__(self, text: str = "", parent: QWidget | None = None, scale: float = 1.25) -> None:
+    def __init__(self, text: str, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._scale = scale
         self.setText(text)
         self.setCheckable(True)
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
@@ -81,16 +81,14 @@ class ToggleSwitch(QAbstractButton):
         self.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Fixed)
 
     def _height(self) -> int:
-        return round(QFontMetrics(self.font()).height() * self._scale)
+        return round(QFontMetrics(self.font()).height() * _SWITCH_SCALE)
 
     def sizeHint(self) -> QSize:
         """Room for switch and label."""
         height = self._height()
         metrics = QFontMetrics(self.font())
-        label = metrics.size(Qt.TextFlag.TextShowMnemonic, self.text()).width() if self.text() else 0
-        return QSize(
-            round(height * 1.8) + (label + _GAP if label else 0) + 4, max(height, metrics.height()) + 4
-        )
+        label = metrics.size(Qt.TextFlag.TextShowMnemonic, self.text()).width()
+        return QSize(round(height * 1.8) + label + _GAP + 4, height + 4)
 
     def minimumSizeHint(self) -> QSize:
         """No less than all of it."""
@@ -138,7 +136,6 @@ class ToggleSwitch(QAbstractButton):
 
 
 _MARK_LINES = 2.4
-_SWITCH_SCALE = 1.7
 _STARTING_MS = 1500
 
 
@@ -210,7 +207,7 @@ class HelpSwitch(QWidget):
         self._ask = ask
         self._call: Call | None = None
         self._on = False
-        self.toggle = ToggleSwitch("&Help train", self, scale=_SWITCH_SCALE)
+        self.toggle = ToggleSwitch("&Help train", self)
         self.toggle.setObjectName("helpTrain")
         font = self.toggle.font()
         font.setBold(True)
