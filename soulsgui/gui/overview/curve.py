@@ -11,14 +11,13 @@ from soulsgui.gui.fetch import Fetch
 from soulsgui.gui.models.rules import goal_words
 from soulsgui.gui.overview.pace import seconds_to
 from soulsgui.gui.plotting.controls import (
-    MEAN_RETURN,
     USUAL_SMOOTHING,
     CurveControls,
     metric_order,
     metric_title,
 )
 from soulsgui.gui.plotting.marks import RunMarks
-from soulsgui.gui.plotting.rows import RETURN, Axis
+from soulsgui.gui.plotting.rows import MEAN_RETURN, RETURN, Axis
 from soulsgui.gui.plotting.view import CurvesView
 from soulsgui.gui.states import run_is_active
 from soulsgui.gui.theme import GAP_XS
@@ -124,7 +123,7 @@ class CurveSection(QWidget):
         self._named: list[str] = []
         self.view.show_along(self.controls.chosen_axis)
         self.view.smooth_with(self.controls.weight)
-        self._checkpoints = Fetch(self, self._ask_checkpoints)
+        self._checkpoints = Fetch(self, self._ask_checkpoints, came=self._take_checkpoints)
         column(self.controls, (self.view, 1), on=self, margins=NO_MARGINS, gap_px=GAP_XS)
         self._connect()
 
@@ -138,7 +137,6 @@ class CurveSection(QWidget):
         self.view.changed.connect(self._name_again)
         self.view.problem.connect(self.problem)
         self.view.noted.connect(self.controls.note)
-        self._checkpoints.came.connect(self._take_checkpoints)
         self._feed.rows_arrived.connect(self._take_rows)
         self.host.when_ready(self._plot_ready)
 

@@ -10,7 +10,7 @@ from soulsgui.gui import text
 from soulsgui.gui.plots.layout import PlotLayout
 from soulsgui.gui.plotting.controls import CurveControls
 from soulsgui.gui.plotting.marks import MARK_KINDS
-from soulsgui.gui.plotting.rows import Axis
+from soulsgui.gui.plotting.rows import UNITS, Axis
 from soulsgui.gui.plotting.scale import ScaleKind
 from soulsgui.gui.widgets.command_button import give_menu
 from soulsgui.gui.widgets.fitting_button import FittingButton
@@ -19,7 +19,6 @@ from soulsgui.gui.widgets.inputs import ChoiceBox
 _SCALES = {"Linear": ScaleKind.LINEAR, "Log": ScaleKind.LOG, "Symlog": ScaleKind.SYMLOG}
 _COUNTS = (100, 1_000, 10_000, 100_000, 1_000_000)
 _SPANS_S = (600, 3_600, 21_600, 86_400)
-_UNITS = {Axis.EPISODE: "episodes", Axis.ENV_STEP: "steps", Axis.UPDATE: "updates"}
 _EXPORTS = {
     "csv": "Values in view as &CSV…",
     "png": "Picture as &PNG…",
@@ -117,7 +116,7 @@ class ViewOptions(CurveControls):
 
 def _parts_of(axis: Axis) -> list[tuple[str, float]]:
     """Return the parts of x that can be followed: words, and how wide each is."""
-    unit, everything = _UNITS.get(axis), ("All of it", 0.0)
+    unit, everything = UNITS.get(axis), ("All of it", 0.0)
     if unit is None:
         return [everything, *((f"Last {text.duration(one)}", float(one)) for one in _SPANS_S)]
     return [everything, *((f"Last {text.compact(one)} {unit}", float(one)) for one in _COUNTS)]
