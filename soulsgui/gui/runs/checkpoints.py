@@ -12,7 +12,6 @@ from PySide6.QtWidgets import (
     QHBoxLayout,
     QLineEdit,
     QPlainTextEdit,
-    QStackedLayout,
     QWidget,
 )
 
@@ -41,7 +40,7 @@ from soulsgui.gui.shell import Action, Shell, carry_out, export_file, notify_pro
 from soulsgui.gui.states import run_is_active
 from soulsgui.gui.theme import GAP_S
 from soulsgui.gui.widgets.ask import AskingButton
-from soulsgui.gui.widgets.boxes import TAB_MARGINS, column, flow, row
+from soulsgui.gui.widgets.boxes import TAB_MARGINS, column, flow, row, stack
 from soulsgui.gui.widgets.command_button import CommandButton, MoreButton, Words, allow
 from soulsgui.gui.widgets.dialog import FormDialog, ask_where_to_save
 from soulsgui.gui.widgets.empty_state import EmptyState
@@ -139,9 +138,7 @@ class CheckpointsTab(QWidget):
         self.model.layoutChanged.connect(self._allow)
         self.model.dataChanged.connect(self._allow)
         self._empty = EmptyState("save", "No checkpoint yet", "", parent=self)
-        self._stack = QStackedLayout()
-        self._stack.addWidget(self.table)
-        self._stack.addWidget(self._empty)
+        self._stack = stack(self.table, self._empty)
         parts = self._saving_row(), (self._stack, 1), self._chosen_row()
         column(*parts, on=self, margins=TAB_MARGINS)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from PySide6.QtCore import Qt, QUrl, Signal
 from PySide6.QtGui import QDesktopServices, QGuiApplication
-from PySide6.QtWidgets import QPushButton, QSizePolicy, QStackedLayout, QTabWidget, QWidget
+from PySide6.QtWidgets import QPushButton, QSizePolicy, QTabWidget, QWidget
 
 from soulsgui.config.paths import Folders
 from soulsgui.config.schema import shipped_values
@@ -36,7 +36,7 @@ from soulsgui.gui.states import run_look
 from soulsgui.gui.theme import GAP_S, GAP_XS
 from soulsgui.gui.widgets.agree import run_dialog
 from soulsgui.gui.widgets.ask import AskingButton
-from soulsgui.gui.widgets.boxes import NO_MARGINS, TAB_MARGINS, column, flow, row
+from soulsgui.gui.widgets.boxes import NO_MARGINS, TAB_MARGINS, column, flow, row, stack
 from soulsgui.gui.widgets.command_button import CommandButton, MoreButton, Words, allow
 from soulsgui.gui.widgets.dialog import ask_where_to_save
 from soulsgui.gui.widgets.empty_state import EmptyState
@@ -68,9 +68,7 @@ class EventsTab(QWidget):
         self.table.row_opened.connect(lambda _: self._show_log())
         self.table.offer(lambda: [self.log])
         self._empty = EmptyState("bell", "", "", parent=self)
-        self._stack = QStackedLayout()
-        self._stack.addWidget(self.table)
-        self._stack.addWidget(self._empty)
+        self._stack = stack(self.table, self._empty)
         self.words = muted(wrapped("", self, selectable=True))
         self.log = QPushButton("Show the log", self)
         dress(self.log, "log")

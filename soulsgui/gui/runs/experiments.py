@@ -5,7 +5,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import QModelIndex, Qt, Signal
-from PySide6.QtWidgets import QSplitter, QStackedLayout, QWidget
+from PySide6.QtWidgets import QWidget
 
 from soulsgui.gui import text
 from soulsgui.gui.colours import Tone
@@ -20,7 +20,7 @@ from soulsgui.gui.shell import Shell, notify_problem
 from soulsgui.gui.shell.pages import PLOTS
 from soulsgui.gui.states import Look, run_look
 from soulsgui.gui.widgets.ask import AskingButton
-from soulsgui.gui.widgets.boxes import NO_MARGINS, TAB_MARGINS, column, row
+from soulsgui.gui.widgets.boxes import NO_MARGINS, TAB_MARGINS, column, row, split, stack
 from soulsgui.gui.widgets.command_button import Words
 from soulsgui.gui.widgets.fitting_button import FittingButton
 from soulsgui.gui.widgets.inputs import ChoiceBox
@@ -219,10 +219,7 @@ class SweepPart(QWidget):
         self.table.entered.connect(self._mark)
         self.table.viewportEntered.connect(lambda: self._mark(self.table.currentIndex()))
         self.parallel: ParallelPlot | None = None
-        self._split = QSplitter(Qt.Orientation.Horizontal, self)
-        self._split.setObjectName("sweepSplitter")
-        self._split.setChildrenCollapsible(False)
-        self._split.addWidget(self.table)
+        self._split = split("sweepSplitter", Qt.Orientation.Horizontal, self, self.table)
         self.use = FittingButton("Use the best for a new run", "play", self)
         self.use.clicked.connect(self._use)
         words = Words("Stop the sweep…", "Ending its trial …", "Stopped")
@@ -323,9 +320,7 @@ class GroupPanel(QWidget):
         self.curves.clicked.connect(lambda: shell.show_page(PLOTS, runs=self._runs))
         self.experiment = ExperimentPart(feed, self)
         self.sweep = SweepPart(feed, shell, self)
-        self._stack = QStackedLayout()
-        self._stack.addWidget(self.experiment)
-        self._stack.addWidget(self.sweep)
+        self._stack = stack(self.experiment, self.sweep)
         head = row(self._title, (self._facts, 1), self.curves)
         column(head, (self._stack, 1), on=self, margins=TAB_MARGINS)
 
