@@ -138,7 +138,7 @@ def _usage(services: Sequence[ServiceStatus]) -> str:
     if sizes:
         parts.append(text.size(sum(sizes)))
     if restarts := sum(service.restarts for service in services):
-        parts.append(text.restarts(restarts))
+        parts.append(text.plural(restarts, "{n} restart", "{n} restarts"))
     return " · ".join(parts)
 
 

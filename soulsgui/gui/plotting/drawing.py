@@ -520,16 +520,10 @@ class Legend(QWidget):
 
     def show_reading(self, words: str, with_marks: bool) -> None:
         """Say what stands under the crosshair, or else what the upright lines are where there are any."""
-        if words != self.reading:
-            self._reading.setText(words)
+        self._reading.setText(words)
         # A reading names the one that is near, and needs the room.
         for part in self._moments:
             part.setVisible(with_marks and not words)
-
-    @property
-    def reading(self) -> str:
-        """What stands under the crosshair."""
-        return self._reading.text()
 
 
 _FADED = 0.5

@@ -1,7 +1,6 @@
 """The strip below the pages that says how a run ended, and offers what next."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from PySide6.QtWidgets import QFrame, QSizePolicy, QWidget
 
@@ -9,6 +8,7 @@ from soulsgui.gui import text
 from soulsgui.gui.colours import Tone
 from soulsgui.gui.feed import Call, Feed
 from soulsgui.gui.icons import make_primary
+from soulsgui.gui.models.connection import BannerWords
 from soulsgui.gui.models.rules import goal_words, window_words
 from soulsgui.gui.shell.pages import CLIENT, LOGS, OVERVIEW
 from soulsgui.gui.shell.protocol import Shell, notify_problem
@@ -27,21 +27,11 @@ _WORDS_CHARACTERS = 48
 _BEGINS = ("run.start", "run.resume")
 
 
-@dataclass(frozen=True)
-class EndWords:
-    """How a run ended."""
-
-    icon: str
-    tone: Tone
-    title: str
-    detail: str = ""
-
-
-def end_words(run: RunStatus) -> EndWords | None:
+def end_words(run: RunStatus) -> BannerWords | None:
     """Return what to say of a run that ended by itself; None while it goes on or when it was stopped."""
     after, steps, mean = text.duration(run.seconds), text.count(run.env_steps), text.value(run.mean_return)
     if run.state == "failed":
-        return EndWords("state-bad", Tone.BAD, "The run failed", run.error)
+        return BannerWords("state-bad", Tone.BAD, "The run failed", run.error)
     if run.state != "finished":
         return None
     if run.reached == "mean_return":
@@ -54,10 +44,10 @@ def end_words(run: RunStatus) -> EndWords | None:
             "both": f"{window_words(run)}: {mean}; greedy episodes confirmed it.",
             "training": f"{window_words(run)}: {mean}.",
         }[run.goal_judged_by]
-        return EndWords("star", Tone.GOOD, title, detail)
+        return BannerWords("star", Tone.GOOD, title, detail)
     best = text.value(run.best_mean_return)
     detail = f"Mean return at its end {mean}; the highest during the run, that of its best model: {best}."
-    return EndWords("state-finished", Tone.GOOD, f"Finished: made {steps} steps in {after}", detail)
+    return BannerWords("state-finished", Tone.GOOD, f"Finished: made {steps} steps in {after}", detail)
 
 
 def next_preset(presets: Iterable[Preset], run: RunStatus, runs: Iterable[RunSummary]) -> Preset | None:
