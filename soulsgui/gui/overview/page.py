@@ -21,7 +21,7 @@ from soulsgui.gui.overview.services import ServiceRow
 from soulsgui.gui.overview.since import SinceStrip
 from soulsgui.gui.plotting.nearest import nearest
 from soulsgui.gui.shell import Action, Shell, notify_problem
-from soulsgui.gui.shell.pages import OVERVIEW, PLOTS
+from soulsgui.gui.shell.pages import LOGS, OVERVIEW, PLOTS
 from soulsgui.gui.states import run_is_active
 from soulsgui.gui.theme import GAP_S, GAP_XS
 from soulsgui.gui.widgets.boxes import NO_MARGINS, PAGE_MARGINS, column, row
@@ -216,11 +216,10 @@ class OverviewPage(QWidget):
         self.figures.show_note(round_words(status.run, status.clients))
 
     def _open_log(self, service: str) -> None:
-        self._shell.show_page("logs", service=service)
+        self._shell.show_page(LOGS, service=service)
 
     def _open_log_at(self, event: Event) -> None:
-        place = {"service": event.service, "run": event.run_id, "time": event.time}
-        self._shell.show_page("logs", **place)
+        self._shell.show_page(LOGS, service=event.service, run=event.run_id, time=event.time)
 
     def _plot_ready(self, plot: "Plot") -> None:
         plot.clicked.connect(self._look_for_checkpoint)

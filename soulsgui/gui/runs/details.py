@@ -31,7 +31,7 @@ from soulsgui.gui.runs.videos import VideosTab
 from soulsgui.gui.settings.form import SettingsForm
 from soulsgui.gui.settings.spec import specs
 from soulsgui.gui.shell import Shell, carry_out, export_file, notify_problem
-from soulsgui.gui.shell.pages import PLOTS
+from soulsgui.gui.shell.pages import LOGS, PLOTS
 from soulsgui.gui.states import run_look
 from soulsgui.gui.theme import GAP_S, GAP_XS
 from soulsgui.gui.widgets.agree import run_dialog
@@ -134,7 +134,7 @@ class EventsTab(QWidget):
 
     def _show_log(self) -> None:
         if self.chosen is not None:
-            self._shell.show_page("logs", service=self.chosen.service or "trainer", run=self._run)
+            self._shell.show_page(LOGS, service=self.chosen.service or "trainer", run=self._run)
 
 
 class RunSettingsTab(QWidget):

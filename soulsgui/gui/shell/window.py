@@ -540,8 +540,7 @@ class MainWindow(QMainWindow):
         )
 
     def _event_chosen(self, event: Event) -> None:
-        where = {"service": event.service, "run": event.run_id, "time": event.time}
-        self.show_page(LOGS, **{name: value for name, value in where.items() if value})
+        self.show_page(LOGS, service=event.service, run=event.run_id, time=event.time)
 
     def _notification_opened(self, event: Event) -> None:
         self.come_forward()

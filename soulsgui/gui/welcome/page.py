@@ -11,6 +11,7 @@ from soulsgui.gui.icons import dress, make_primary
 from soulsgui.gui.models.connection import ConnectionState, why_not
 from soulsgui.gui.models.rules import run_title
 from soulsgui.gui.shell import Shell, notify_problem
+from soulsgui.gui.shell.pages import CLIENT, OVERVIEW, RUNS
 from soulsgui.gui.states import run_is_active, run_look
 from soulsgui.gui.text import count
 from soulsgui.gui.theme import GAP_L, GAP_M, GAP_XL, GAP_XS
@@ -97,7 +98,7 @@ class WelcomePage(QWidget):
         self.train.clicked.connect(lambda: self._shell.open_new_run())
         self.help = QPushButton("&Help a server", self)
         dress(self.help, "service-client")
-        self.help.clicked.connect(lambda: self._shell.show_page("client"))
+        self.help.clicked.connect(lambda: self._shell.show_page(CLIENT))
         self.connect_it = QPushButton("C&onnect…", self)
         dress(self.connect_it, "link")
         self.connect_it.clicked.connect(self._shell.open_add_server)
@@ -162,7 +163,7 @@ class WelcomePage(QWidget):
             button = QPushButton(words.replace("&", "&&"), self.recent)
             button.setProperty("role", "flat")
             dress(button, look.icon, look.tone)
-            button.clicked.connect(lambda _=False, run=run.id: self._shell.show_page("runs", run=run))
+            button.clicked.connect(lambda _=False, run=run.id: self._shell.show_page(RUNS, run=run))
             self._recent_rows.addWidget(button, 0, Qt.AlignmentFlag.AlignLeft)
         self.recent.setVisible(bool(runs))
 
@@ -172,7 +173,7 @@ class WelcomePage(QWidget):
         wish = {"preset": TRY_IT_PRESET, "overrides": values.get(TRY_IT_PRESET, {}), "name": "Try it"}
         call = self._feed.call("run.start", wish)
         # What it does next is seen there: its services start, then the curve moves.
-        self._shell.show_page("overview")
+        self._shell.show_page(OVERVIEW)
         return call
 
     def _update(self) -> None:
