@@ -140,15 +140,7 @@ _STARTING_MS = 1500
 
 
 class StateHead(QFrame):
-    """The state in words, large, the server it is about, and the way to an update that is needed.
-
-    Signals:
-        update_wanted: It is to be told how this computer is updated.
-        question_wanted: The owner wants to see what the server asks to run here.
-    """
-
-    update_wanted = Signal()
-    question_wanted = Signal()
+    """The state in words, large, the server it is about, and the way to an update that is needed."""
 
     def __init__(self, server: QWidget, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -164,11 +156,9 @@ class StateHead(QFrame):
         self.update_button = QPushButton("Up&date…", self)
         make_primary(self.update_button)
         dress(self.update_button, "arrow-up")
-        self.update_button.clicked.connect(self.update_wanted)
         self.update_button.hide()
         self.question_button = QPushButton("&Look at it…", self)
         make_primary(self.question_button)
-        self.question_button.clicked.connect(self.question_wanted)
         self.question_button.hide()
         words = column(self._title, self._detail, server, gap_px=GAP_XS)
         top = Qt.AlignmentFlag.AlignTop

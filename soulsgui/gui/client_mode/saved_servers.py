@@ -100,12 +100,10 @@ class ServerLine(QWidget):
     Signals:
         told: A test came to an end; with level, what, and why (`Shell.notify`).
         problem: Something could not be done; with the `ApiError`.
-        paste_wanted: A new invitation is to be taken from the clipboard.
     """
 
     told = Signal(str, str, str)
     problem = Signal(object)
-    paste_wanted = Signal()
 
     def __init__(
         self, feed: Feed, chosen: Callable[[], SavedServer | None], parent: QWidget | None = None
@@ -126,7 +124,6 @@ class ServerLine(QWidget):
         self.change.clicked.connect(self._change)
         self.paste = FittingButton("Paste new in&vitation", "link", self)
         self.paste.explain("The invitation that you copied; whatever it says, you are asked first")
-        self.paste.clicked.connect(self.paste_wanted)
         flow(self._state, self.place, self.change, self.paste, self.test, gap_px=GAP_S, on=self)
         keep_place(self)
 

@@ -79,11 +79,9 @@ class SearchedSetting(QWidget):
 
     Signals:
         changed: The user wants something else of it.
-        unwanted: It is not to be searched.
     """
 
     changed = Signal()
-    unwanted = Signal()
 
     def __init__(
         self, keys: list[str], value_of: Callable[[str], Any], parent: QWidget | None = None
@@ -99,13 +97,12 @@ class SearchedSetting(QWidget):
         self.setting.setCompleter(completer)
         self.scale = ChoiceBox("How its values are sampled", self, characters=_SCALE_CHARACTERS)
         self.low, self.high = (self._line(name) for name in ("From", "To"))
-        self._remove = FittingButton("Remove", "close", self)
-        self._remove.show_icon_only(True)
-        self._remove.setProperty("role", "flat")
-        self._remove.setAutoDefault(False)
-        self._remove.clicked.connect(self.unwanted)
+        self.remove = FittingButton("Remove", "close", self)
+        self.remove.show_icon_only(True)
+        self.remove.setProperty("role", "flat")
+        self.remove.setAutoDefault(False)
         self._wrong = Remark(self, selectable=True)
-        line = row((self.setting, 3), self.scale, (self.low, 2), (self.high, 2), self._remove, gap_px=GAP_S)
+        line = row((self.setting, 3), self.scale, (self.low, 2), (self.high, 2), self.remove, gap_px=GAP_S)
         column(line, self._wrong, on=self, margins=NO_MARGINS, gap_px=GAP_XS)
         self.setting.currentTextChanged.connect(self._setting_chosen)
         self.scale.currentIndexChanged.connect(self._scale_chosen)
@@ -244,7 +241,7 @@ class SweepFields(QObject):
         taken = {one.key for one in self.searched}
         line.setting.setCurrentText(next((key for key in keys if key not in taken), ""))
         line.changed.connect(self._changed)
-        line.unwanted.connect(partial(self._leave_out, line))
+        line.remove.clicked.connect(partial(self._leave_out, line))
         self.searched.append(line)
         self._column.addWidget(line)
         line.show()  # at once, so that the dialog makes room

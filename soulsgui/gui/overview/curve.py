@@ -103,11 +103,9 @@ class CurveSection(QWidget):
     """The curve of one metric of the run, live.
 
     Signals:
-        problem: The curve can't be had; with the `ApiError`.
         all_asked: The metric is to be seen beside others; with its name and the run.
     """
 
-    problem = Signal(object)
     all_asked = Signal(str, str)
 
     def __init__(self, feed: Feed, settings: QSettings, parent: QWidget | None = None) -> None:
@@ -135,7 +133,6 @@ class CurveSection(QWidget):
         self.view.replaced.connect(self._show_series)
         self.view.loaded.connect(self._loaded)
         self.view.changed.connect(self._name_again)
-        self.view.problem.connect(self.problem)
         self.view.noted.connect(self.controls.note)
         self._feed.rows_arrived.connect(self._take_rows)
         self.host.when_ready(self._plot_ready)

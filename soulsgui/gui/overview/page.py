@@ -190,7 +190,7 @@ class OverviewPage(QWidget):
         feed.connection_changed.connect(self._show_connection)
         self.plot.all_asked.connect(lambda metric, run: self._shell.show_page(PLOTS, metric=metric, run=run))
         self.clients.emptied.connect(self._say_no_clients)
-        for part in (self.services.signals, self.plot, self.clients, self.log):
+        for part in (self.services.signals, self.plot.view, self.clients, self.log):
             part.problem.connect(partial(notify_problem, self._shell))
         self.services.signals.log_asked.connect(self._open_log)
         self.since.chosen.connect(self._open_log_at)

@@ -376,13 +376,7 @@ class ServiceCard(_Card):
 
 
 class LocalClientsCard(_Card):
-    """All clients that run on the server itself as one: how they are, one more, one less.
-
-    Signals:
-        expanded: The single ones are to be shown, or no longer.
-    """
-
-    expanded = Signal(bool)
+    """All clients that run on the server itself as one: how they are, one more, one less, each of them."""
 
     def __init__(
         self, send: SendCommand, parent: QWidget, clock: Callable[[], float], signals: CardSignals
@@ -397,7 +391,6 @@ class LocalClientsCard(_Card):
         self.each = FittingButton("Each", "arrow-right", self)
         self.each.setCheckable(True)
         self.each.explain("Show the clients one by one")
-        self.each.toggled.connect(self.expanded)
         self.add_buttons(self.each, always=(self.fewer, self.more))
 
     def _set_count(self, change: int) -> Call:
@@ -463,7 +456,7 @@ class ServiceRow(QWidget):
         self._kinds.row.addWidget(self.clients)
         self._kinds.row.setAlignment(self.clients, Qt.AlignmentFlag.AlignTop)
         feed.allowed_changed.connect(self._connect_clients)
-        self.clients.expanded.connect(self._expand)
+        self.clients.each.toggled.connect(self._expand)
         self._singles = _Cards(self._new_card, self)
         self._more = Label(parent=self._singles)
         self._more.setProperty("weight", "muted")

@@ -100,7 +100,7 @@ class PlotsPage(QWidget):
         controls.smoothed.connect(grid.smooth_with)
         controls.follow.toggled.connect(grid.set_follow)
         controls.fit.clicked.connect(grid.fit)
-        controls.cursors_wanted.connect(grid.show_cursors)
+        controls.cursors.toggled.connect(grid.show_cursors)
         controls.export_wanted.connect(self.saving.save)
         controls.save_wanted.connect(self._ask_name)
         controls.layout_wanted.connect(self._show_named)
@@ -111,7 +111,7 @@ class PlotsPage(QWidget):
         grid.plot_ready.connect(self._mark.request)
         grid.clicked.connect(self._look_for_checkpoint)
         self.moments.changed.connect(self._mark.request)
-        self.runs.current_changed.connect(self._show_pin)
+        self.runs.list.currentRowChanged.connect(self._show_pin)
         self.pin.clicked.connect(self._pin)
         self.only.clicked.connect(self._show_only)
 

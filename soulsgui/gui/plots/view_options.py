@@ -33,7 +33,6 @@ class ViewOptions(CurveControls):
 
     Signals:
         changed: Something else is wanted; with the fields of `PlotLayout` that change.
-        cursors_wanted: The two cursors are to be shown, or not.
         export_wanted: Something is to be saved or copied; with its name in `_EXPORTS`.
         save_wanted: What is shown is to be saved as a layout.
         layout_wanted: A saved layout is to be shown; with its name.
@@ -41,7 +40,6 @@ class ViewOptions(CurveControls):
     """
 
     changed = Signal(object)
-    cursors_wanted = Signal(bool)
     export_wanted = Signal(str)
     save_wanted = Signal()
     layout_wanted = Signal(str)
@@ -79,7 +77,6 @@ class ViewOptions(CurveControls):
         )
         self.last_box.activated.connect(lambda: self.changed.emit({"last": self.last_box.currentData()}))
         self.each_client.toggled.connect(lambda on: self.changed.emit({"each_client": on}))
-        self.cursors.toggled.connect(self.cursors_wanted)
 
     def _menu_button(self, words: str, icon: str) -> FittingButton:
         button = FittingButton(words, icon, self)

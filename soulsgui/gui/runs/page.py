@@ -75,7 +75,7 @@ class RunsPage(QWidget):
         feed.allowed_changed.connect(self._allow_start)
         self.details.edited.connect(self._edited)
         self.details.trash_wanted.connect(self._trash)
-        self.compare.trash_wanted.connect(self._trash)
+        self.compare.trash.clicked.connect(self._trash)
         self.thrown.changed.connect(self._fetch_bin.request)
         self.group.sweep.run_wanted.connect(lambda run: self.show_where(run=run))
         self.refresh()

@@ -173,7 +173,7 @@ class MainWindow(QMainWindow):
         self.status_line = StatusLine(self)
         self.statusBar().addWidget(self.status_line, 1)
         self.jobs = JobStrip(self._feed, self)
-        self.jobs.problem.connect(self.show_problem)
+        self.jobs.cancel.problem.connect(self.show_problem)
         self.statusBar().addPermanentWidget(self.jobs)
         self.statusBar().setSizeGripEnabled(False)
         self._status = Throttle(self, self._show_status, _STATUS_EVERY_MS)

@@ -67,11 +67,9 @@ class WatchPane(QWidget):
 
     Signals:
         changed: It plays, rests or has come to its end.
-        episode_wanted: An episode was chosen; with its number from 0.
     """
 
     changed = Signal()
-    episode_wanted = Signal(int)
 
     def __init__(
         self,
@@ -116,7 +114,6 @@ class WatchPane(QWidget):
         self.episode = ChoiceBox("", self, characters=len(_of_all(EPISODES)) + 7)  # with a return
         self.episode.setToolTip("Choose which one to see: it is shown again, or played from its own seed")
         self.episode.addItems([_of_all(number) for number in range(EPISODES)])
-        self.episode.activated.connect(self.episode_wanted)
         self.facts = {name: Label(text.NOTHING, self) for name in _FACTS}
         self.heading, self.bars = muted(Label("", self)), ActionBars(self)
         self.slider = QSlider(Qt.Orientation.Horizontal, self)

@@ -98,7 +98,7 @@ class Player(FittingDialog):
         pane.set_speed(self.speed.currentData())
         pane.seed = self.seed.value()
         pane.changed.connect(self._show_playing)
-        pane.episode_wanted.connect(self._see_episode)
+        pane.episode.activated.connect(self._see_episode)
         pane.picture.key_pressed.connect(self._key)
         self.panes.append(pane)
         self._beside.addWidget(pane, 1)
