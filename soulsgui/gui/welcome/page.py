@@ -39,7 +39,7 @@ class Tile(QFrame):
         heading.setWordWrap(True)
         text = muted(Prose(words, self))
         text.setAlignment(Qt.AlignmentFlag.AlignTop | Qt.AlignmentFlag.AlignLeft)
-        self.why = Remark(self, "warning")
+        self.why = Remark(self, "warning")  # why the button is off
         # A reason that comes or goes moves no tile of the next row.
         keep_place(self.why)
         self.why.setMinimumHeight(self.fontMetrics().lineSpacing())
@@ -53,10 +53,6 @@ class Tile(QFrame):
             margins=(GAP_XL, GAP_L, GAP_XL, GAP_L),
             gap_px=GAP_M,
         )
-
-    def say_why(self, why: str) -> None:
-        """Say why the button is off; nothing when it is on."""
-        self.why.setText(why)
 
 
 def _why_no_training(remote: bool) -> str:
@@ -186,7 +182,7 @@ class WelcomePage(QWidget):
         self.try_it.allow(refusal or busy)
         # While it starts, the banner says so.
         away = lacks or ("" if connection.coming or connection.state is ConnectionState.WELCOME else refusal)
-        self.tiles[0].say_why(busy or away)
-        self.tiles[1].say_why(away)
+        self.tiles[0].why.setText(busy or away)
+        self.tiles[1].why.setText(away)
         self.train.setEnabled(not refusal)
         set_tip(self.train, refusal)

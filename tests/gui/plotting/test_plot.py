@@ -339,5 +339,5 @@ def test_x_can_be_changed_and_is_named_once(qtbot: QtBot, theme: Theme, x_title:
         assert bounds is not None
         left, right = plot.x_view()
         assert left <= bounds[0] <= bounds[1] <= right
-        assert plot.x_title == title
-        assert canvas(plot).getAxis("bottom").label.isVisible() is x_title
+        bottom = canvas(plot).getAxis("bottom")
+        assert (bottom.labelText, bottom.label.isVisible()) == (title, x_title)
