@@ -61,7 +61,9 @@ def blend(colour: str, onto: str, opacity: float) -> str:
 
 
 def _set(dark: bool, window: str, tones: dict[Tone, str], **rest: str | tuple[str, ...]) -> Colours:
-    card = str(rest["card"])
+    card, muted = str(rest["card"]), str(rest["muted"])
+    plain = {Tone.TEXT: str(rest["text"]), Tone.ACCENT: str(rest["accent"])}
+    tones = plain | {Tone.MUTED: muted, Tone.IDLE: muted} | tones
     washes = {tone: blend(colour, card, 0.13 if dark else 0.11) for tone, colour in tones.items()}
     return Colours(dark=dark, window=window, tones=tones, washes=washes, **rest)  # type: ignore[arg-type]
 
@@ -83,15 +85,11 @@ LIGHT = _set(
     selection="#dbe7fa",
     grid="#e3e6ec",
     tones={
-        Tone.TEXT: "#1a1e26",
-        Tone.MUTED: "#535b69",
-        Tone.ACCENT: "#1d5fc4",
         Tone.GOOD: "#146c2e",
         Tone.BUSY: "#1d5bbd",
         Tone.PAUSED: "#6a3fb0",
         Tone.WARNING: "#855000",
         Tone.BAD: "#b3231b",
-        Tone.IDLE: "#535b69",
     },
     curves=(
         "#1f6fe0",
@@ -124,15 +122,11 @@ DARK = _set(
     selection="#26395a",
     grid="#282d35",
     tones={
-        Tone.TEXT: "#e7eaef",
-        Tone.MUTED: "#a3acb9",
-        Tone.ACCENT: "#82b1ff",
         Tone.GOOD: "#62d283",
         Tone.BUSY: "#82b1ff",
         Tone.PAUSED: "#c6a5f7",
         Tone.WARNING: "#f2bb4e",
         Tone.BAD: "#ff9088",
-        Tone.IDLE: "#a3acb9",
     },
     curves=(
         "#7db0ff",

@@ -200,11 +200,6 @@ def sentence(words: str) -> str:
     return words if not words or words[-1] in ".!?:…" else f"{words}."
 
 
-def restarts(number: int) -> str:
-    """Return how often something was restarted."""
-    return plural(number, "{n} restart", "{n} restarts")
-
-
 def reasons(rejected: dict[str, int]) -> str:
     """Return numbers by reason, the most frequent first: `12 late, 3 shape`."""
     ordered = sorted(rejected.items(), key=lambda item: (-item[1], item[0]))

@@ -269,7 +269,7 @@ class ConsentPanel(QWidget):
         reason = "Getting ready …" if waits else why_not(connection)
         # A yes is to what is shown.
         reason = reason or ("Asking it what will run here …" if self._asked is not None else "")
-        self.accept.allow(not reason, reason)
+        self.accept.allow(reason)
         # Between the yes and what becomes of it there is no no.
         self.decline.setEnabled(self.accept.stage is not Stage.RUNNING)
 

@@ -5,7 +5,7 @@ from typing import cast
 
 from PySide6.QtCore import QSignalBlocker, QTime, Signal
 from PySide6.QtGui import QStandardItemModel
-from PySide6.QtWidgets import QCheckBox, QComboBox, QFrame, QGridLayout, QTimeEdit, QWidget
+from PySide6.QtWidgets import QCheckBox, QFrame, QGridLayout, QTimeEdit, QWidget
 
 from soulsgui.gui import text
 from soulsgui.gui.feed import Call, Feed
@@ -13,13 +13,18 @@ from soulsgui.gui.fetch import Fetch
 from soulsgui.gui.models.connection import why_not
 from soulsgui.gui.theme import GAP_L, GAP_S, GAP_XS
 from soulsgui.gui.widgets.boxes import flow, row
-from soulsgui.gui.widgets.inputs import give_room, leave_wheel_to_page
-from soulsgui.gui.widgets.labels import ElidedLabel, Label, muted, set_tip
+from soulsgui.gui.widgets.inputs import ChoiceBox, give_room, leave_wheel_to_page
+from soulsgui.gui.widgets.labels import ElidedLabel, Label, caption, muted, set_tip
 from soulsgui.wire.control import ApiError, RulesState
 from soulsgui.wire.messages.owner import IDLE_AFTER_S, Rules
 
 _MIDNIGHT = QTime(0, 0)
 _SHARE_CHARACTERS = 14
+_SHARES = {
+    "like any program": "full",
+    "behind all other programs": "gentle",
+    "behind all others, one core at most": "one_core",
+}
 
 
 class RulesRow(QFrame):
@@ -55,20 +60,11 @@ class RulesRow(QFrame):
         self._full_screen_tip = "The game that it plays itself does not count."
         self.hours = QCheckBox("It is bet&ween", self)
         self.begin, self.end = self._time("From"), self._time("To")
-        self.share = QComboBox(self)
-        leave_wheel_to_page(self.share)
-        for words, share in (
-            ("like any program", "full"),
-            ("behind all other programs", "gentle"),
-            ("behind all others, one core at most", "one_core"),
-        ):
-            self.share.addItem(words, share)
+        self.share = ChoiceBox("", self, _SHARES.items())
         # In a narrow window its words are cut rather than the page.
         self.share.setMinimumWidth(self.fontMetrics().averageCharWidth() * _SHARE_CHARACTERS)
         self.share.setToolTip("To take more than before, the client is restarted")
         self.share.currentIndexChanged.connect(self._changed)
-        of_cpu = muted(Label("Tak&es the processor", self))
-        of_cpu.setBuddy(self.share)
         self.why_idle, self.why_full_screen = muted(ElidedLabel("", self)), muted(ElidedLabel("", self))
         self.anywhere = QCheckBox("wherever &you may, not only in its own folder", self)
         self._anywhere_tip = (
@@ -88,7 +84,7 @@ class RulesRow(QFrame):
         grid.addLayout(row(self.idle, (self.why_idle, 1), gap_px=GAP_L), 0, 1, 1, 2)
         grid.addLayout(row(self.full_screen, (self.why_full_screen, 1), gap_px=GAP_L), 1, 1, 1, 2)
         grid.addLayout(hours, 2, 1, 1, 2)
-        grid.addWidget(of_cpu, 3, 0)
+        grid.addWidget(muted(caption("Tak&es the processor", self.share, self)), 3, 0)
         grid.addWidget(self.share, 3, 1)
         grid.addWidget(may_write, 4, 0)
         grid.addWidget(self.anywhere, 4, 1, 1, 2)

@@ -218,14 +218,14 @@ class ClientPage(QWidget):
         for problem in (self.servers.problem, self.consent.problem):
             problem.connect(partial(notify_problem, self._shell, about=INVITATION))
         self.server.told.connect(self._shell.notify)
-        self.server.paste_wanted.connect(self.servers.paste_link)
+        self.server.paste.clicked.connect(self.servers.paste_link)
         self._side.invitation_opened.connect(self._ask_consent)
         self.consent.answered.connect(self._consent_answered)
         if self._side.invitation is not None:
             self._ask_consent(self._side.invitation)
         self.log.opened.connect(self._show_log)
-        self.state.update_wanted.connect(self._show_update)
-        self.state.question_wanted.connect(self._show_question)
+        self.state.update_button.clicked.connect(self._show_update)
+        self.state.question_button.clicked.connect(self._show_question)
         self._show()
 
     def _take_snapshot(self, _: Status) -> None:

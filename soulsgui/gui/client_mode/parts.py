@@ -39,6 +39,7 @@ from soulsgui.gui.widgets.labels import (
 from soulsgui.wire.control import ApiError, ClientStatus
 
 _GAP = 10
+_SWITCH_SCALE = 1.7
 
 
 class MiddleColumn(QScrollArea):
@@ -72,9 +73,8 @@ class MiddleColumn(QScrollArea):
 class ToggleSwitch(QAbstractButton):
     """A checkable switch with its label on the right; Space and click toggle it."""
 
-    def __init__(self, text: str = "", parent: QWidget | None = None, scale: float = 1.25) -> None:
+    def __init__(self, text: str, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._scale = scale
         self.setText(text)
         self.setCheckable(True)
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
@@ -82,16 +82,14 @@ class ToggleSwitch(QAbstractButton):
         self.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Fixed)
 
     def _height(self) -> int:
-        return round(QFontMetrics(self.font()).height() * self._scale)
+        return round(QFontMetrics(self.font()).height() * _SWITCH_SCALE)
 
     def sizeHint(self) -> QSize:
         """Room for switch and label."""
         height = self._height()
         metrics = QFontMetrics(self.font())
-        label = metrics.size(Qt.TextFlag.TextShowMnemonic, self.text()).width() if self.text() else 0
-        return QSize(
-            round(height * 1.8) + (label + _GAP if label else 0) + 4, max(height, metrics.height()) + 4
-        )
+        label = metrics.size(Qt.TextFlag.TextShowMnemonic, self.text()).width()
+        return QSize(round(height * 1.8) + label + _GAP + 4, height + 4)
 
     def minimumSizeHint(self) -> QSize:
         """No less than all of it."""
@@ -140,20 +138,11 @@ class ToggleSwitch(QAbstractButton):
 
 
 _MARK_LINES = 2.4
-_SWITCH_SCALE = 1.7
 _STARTING_MS = 1500
 
 
 class StateHead(QFrame):
-    """The state in words, large, the server it is about, and the way to an update that is needed.
-
-    Signals:
-        update_wanted: It is to be told how this computer is updated.
-        question_wanted: The owner wants to see what the server asks to run here.
-    """
-
-    update_wanted = Signal()
-    question_wanted = Signal()
+    """The state in words, large, the server it is about, and the way to an update that is needed."""
 
     def __init__(self, server: QWidget, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -169,11 +158,9 @@ class StateHead(QFrame):
         self.update_button = QPushButton("Up&date…", self)
         make_primary(self.update_button)
         dress(self.update_button, "arrow-up")
-        self.update_button.clicked.connect(self.update_wanted)
         self.update_button.hide()
         self.question_button = QPushButton("&Look at it…", self)
         make_primary(self.question_button)
-        self.question_button.clicked.connect(self.question_wanted)
         self.question_button.hide()
         words = column(self._title, self._detail, server, gap_px=GAP_XS)
         top = Qt.AlignmentFlag.AlignTop
@@ -212,7 +199,7 @@ class HelpSwitch(QWidget):
         self._ask = ask
         self._call: Call | None = None
         self._on = False
-        self.toggle = ToggleSwitch("&Help train", self, scale=_SWITCH_SCALE)
+        self.toggle = ToggleSwitch("&Help train", self)
         self.toggle.setObjectName("helpTrain")
         font = self.toggle.font()
         font.setBold(True)
@@ -355,7 +342,7 @@ class PauseRow(QWidget):
         """Allow what makes sense in this state."""
         buttons = self.now, self.later, self.for_a_time, self.resume
         for button, why in zip(buttons, pause_refusals(words), strict=True):
-            button.allow(not why, why)
+            button.allow(why)
 
     def _pause(self, after_episode: bool = False, for_s: float | None = None) -> Call:
         params = {"client": self._client(), "after_episode": after_episode}

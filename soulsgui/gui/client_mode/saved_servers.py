@@ -4,9 +4,9 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from PySide6.QtCore import QSignalBlocker, Signal
+from PySide6.QtCore import Signal
 from PySide6.QtGui import QGuiApplication
-from PySide6.QtWidgets import QComboBox, QFormLayout, QLineEdit, QSizePolicy, QWidget
+from PySide6.QtWidgets import QFormLayout, QLineEdit, QSizePolicy, QWidget
 
 from soulsgui.errors import UsageError
 from soulsgui.gui import text
@@ -22,8 +22,8 @@ from soulsgui.gui.widgets.boxes import flow
 from soulsgui.gui.widgets.command_button import CommandButton, Words
 from soulsgui.gui.widgets.dialog import FormDialog, ask_for_file
 from soulsgui.gui.widgets.fitting_button import FittingButton
-from soulsgui.gui.widgets.inputs import leave_wheel_to_page
-from soulsgui.gui.widgets.labels import ElidedLabel, Label, StateLabel, keep_place, muted, wrapped
+from soulsgui.gui.widgets.inputs import ChoiceBox
+from soulsgui.gui.widgets.labels import ElidedLabel, StateLabel, caption, keep_place, muted, wrapped
 from soulsgui.wire.control import (
     AddressChange,
     ApiError,
@@ -100,12 +100,10 @@ class ServerLine(QWidget):
     Signals:
         told: A test came to an end; with level, what, and why (`Shell.notify`).
         problem: Something could not be done; with the `ApiError`.
-        paste_wanted: A new invitation is to be taken from the clipboard.
     """
 
     told = Signal(str, str, str)
     problem = Signal(object)
-    paste_wanted = Signal()
 
     def __init__(
         self, feed: Feed, chosen: Callable[[], SavedServer | None], parent: QWidget | None = None
@@ -126,7 +124,6 @@ class ServerLine(QWidget):
         self.change.clicked.connect(self._change)
         self.paste = FittingButton("Paste new in&vitation", "link", self)
         self.paste.explain("The invitation that you copied; whatever it says, you are asked first")
-        self.paste.clicked.connect(self.paste_wanted)
         flow(self._state, self.place, self.change, self.paste, self.test, gap_px=GAP_S, on=self)
         keep_place(self)
 
@@ -136,7 +133,7 @@ class ServerLine(QWidget):
         self._state.show_look(look)
         self.place.setText(where)
         why = why_not(self._feed.connection)
-        self.test.allow(not why, why or "Does it answer, let this computer in, and fit its version?")
+        self.test.allow(why, "Does it answer, let this computer in, and fit its version?")
         lost = bool(status.server.name) and not status.server.reachable
         for button in (self.change, self.paste):
             button.setVisible(lost)
@@ -179,15 +176,11 @@ class ServersRow(QWidget):
         self._connection_changed()
 
     def _build(self) -> None:
-        self.box = QComboBox(self)
+        self.box = ChoiceBox("", self, characters=_BOX_CHARACTERS)
         self.box.setObjectName("playFor")
-        leave_wheel_to_page(self.box)
-        self.box.setMinimumContentsLength(_BOX_CHARACTERS)
-        self.box.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
         self.box.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self.box.activated.connect(self._chosen)
-        title = Label("Plays &for", self)
-        title.setBuddy(self.box)
+        title = caption("Plays &for", self.box, self)
         words = Words("For&get…", "Forgetting …", "Forgotten")
         self.forget = AskingButton(words, "trash", self._forget, self._forget_question, self)
         self.forget.problem.connect(self.problem)
@@ -210,13 +203,9 @@ class ServersRow(QWidget):
         self._allow()
 
     def _fill(self) -> None:
-        with QSignalBlocker(self.box):
-            self.box.clear()
-            self.box.addItem("This computer's own server", "")
-            for server in self._saved.servers:
-                title = text.plain(f"{server.server_name} (as {server.client})")
-                self.box.addItem(title, server.server_id)
-            self.box.setCurrentIndex(max(self.box.findData(self._saved.chosen), 0))
+        servers = self._saved.servers
+        known = [(text.plain(f"{one.server_name} (as {one.client})"), one.server_id) for one in servers]
+        self.box.offer([("This computer's own server", ""), *known], self._saved.chosen)
 
     @property
     def chosen(self) -> SavedServer | None:
@@ -233,7 +222,7 @@ class ServersRow(QWidget):
         reason = why_not(self._feed.connection)
         if not reason and self.chosen is None:
             reason = "This computer's own server is always in the list."
-        self.forget.allow(not reason, reason or "Delete the invitation of this server")
+        self.forget.allow(reason, "Delete the invitation of this server")
 
     def _chosen(self) -> None:
         server_id = str(self.box.currentData())

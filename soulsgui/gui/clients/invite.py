@@ -5,7 +5,6 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from PySide6.QtCore import Signal
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import (
     QFormLayout,
@@ -73,13 +72,7 @@ def reissue_words(known: InvitationInfo, now: float) -> str:
 
 
 class LanSwitch(QFrame):
-    """Shown while other computers can't reach the server.
-
-    Signals:
-        allowed: They can from now on.
-    """
-
-    allowed = Signal()
+    """Shown while other computers can't reach the server; its button lets them."""
 
     def __init__(self, feed: Feed, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -95,7 +88,6 @@ class LanSwitch(QFrame):
         self.allow = CommandButton(words, "link", self._send, self)
         self.allow.setObjectName("allowLan")
         self.allow.setAutoDefault(False)
-        self.allow.finished.connect(lambda _: self.allowed.emit())
         self.allow.problem.connect(self._failed)
         column(about, self.wrong, row(self.allow, None), on=self, margins=(GAP_M, GAP_M, GAP_M, GAP_M))
         self.hide()
@@ -104,7 +96,7 @@ class LanSwitch(QFrame):
 
     def _show(self) -> None:
         reason = why_not(self._feed.connection)
-        self.allow.allow(not reason, reason)
+        self.allow.allow(reason)
 
     def _send(self) -> Call:
         self.wrong.hide()
@@ -168,7 +160,7 @@ class InviteDialog(FittingDialog):
         self.hint = muted(wrapped("", page))
         # After the name: the keyboard is not to begin at its button.
         self.lan = LanSwitch(self._feed, page)
-        self.lan.allowed.connect(lambda: self._fetch.request())
+        self.lan.allow.finished.connect(lambda _: self._fetch.request())
         self._first = Words("&Invite", "Inviting …", "Invited")
         self._again = Words("&Invite again", "Inviting …", "Invited")
         self.invite = CommandButton(self._first, "add", self._send, page)
@@ -244,7 +236,7 @@ class InviteDialog(FittingDialog):
         else:
             self.hint.setText(wrong or "It plays under this name; the invitation is for this one computer.")
         reason = why_not(self._feed.connection) or wrong
-        self.invite.allow(not reason, reason)
+        self.invite.allow(reason)
 
     def _send(self) -> Call:
         self.wrong.hide()

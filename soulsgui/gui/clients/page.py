@@ -27,7 +27,7 @@ from soulsgui.gui.icons import dress
 from soulsgui.gui.models.connection import why_not
 from soulsgui.gui.models.rules import RARE_ACTIONS, STEERING_ACTIONS, why_no_log, why_no_look
 from soulsgui.gui.shell import Shell, notify_problem
-from soulsgui.gui.shell.pages import CLIENTS
+from soulsgui.gui.shell.pages import CLIENTS, LOGS
 from soulsgui.gui.theme import GAP_L, GAP_M, GAP_S, GAP_XS
 from soulsgui.gui.widgets.boxes import PAGE_MARGINS, column
 from soulsgui.gui.widgets.command_button import IN_MENU, Words, allow
@@ -243,7 +243,7 @@ class ClientsPage(QWidget):
     def _show_log(self) -> None:
         one = self.only
         if one is not None and one.local:
-            self._shell.show_page("logs", service=one.id)
+            self._shell.show_page(LOGS, service=one.id)
         elif one is not None:
             ClientLogDialog(self._feed, one, self).open()
 

@@ -287,9 +287,8 @@ class ClientsSection(QWidget):
         chosen, connection = self.chosen, self.feed.connection
         self.chosen_changed.emit()
         for action in self._actions:
-            able, reason = possible(action.name, chosen, self.feed.status)
-            allowed = bool(able) and connection.live
-            refusal = "" if allowed else why_not(connection) or reason
-            self.buttons[action.name].allow(allowed, refusal or action.tip)
+            _, reason = possible(action.name, chosen, self.feed.status)
+            refusal = why_not(connection) or reason
+            self.buttons[action.name].allow(refusal, action.tip)
             if action.name in self.entries:
                 allow(self.entries[action.name], refusal, action.tip)

@@ -4,7 +4,7 @@ import html
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from PySide6.QtCore import QEvent, Qt, Signal, SignalInstance
+from PySide6.QtCore import QEvent, Qt, Signal
 from PySide6.QtWidgets import QFrame, QPushButton, QWidget
 
 from soulsgui.config.errors import Problem
@@ -23,6 +23,7 @@ from soulsgui.gui.widgets.labels import (
     Heading,
     IconLabel,
     Label,
+    caption,
     muted,
     set_property,
     set_tip,
@@ -58,7 +59,7 @@ class EditorHead(QWidget):
         self._path.setText(f"What the next run will use: {path}" if path else "")
         reason = away or ("Fix the mistakes first." if mistakes else "")
         reason = reason or ("" if unsaved else "There is nothing to save.")
-        self.save.allow(not reason, reason or "Save (Ctrl+S)")
+        self.save.allow(reason, "Save (Ctrl+S)")
         self.discard.setEnabled(unsaved)
 
 
@@ -80,8 +81,6 @@ class PresetRow(QWidget):
         self.box = PresetBox("None (defaults)", self)
         self.box.setAccessibleName("Preset")
         self.box.activated.connect(lambda _: self.chosen.emit(self.box.currentData() or ""))
-        label = Label("&Preset", self)
-        label.setBuddy(self.box)
         self.about = muted(ElidedLabel("", self))
         self.words = ElidedLabel("", self)
         self.give = QPushButton("Use the preset's values", self)
@@ -90,7 +89,7 @@ class PresetRow(QWidget):
         self._foot = QWidget(self)
         self._foot.hide()
         row((self.words, 1), self.give, on=self._foot, margins=NO_MARGINS)
-        head = row(label, self.box, (self.about, 1))
+        head = row(caption("&Preset", self.box, self), self.box, (self.about, 1))
         column(head, self._foot, on=self, margins=NO_MARGINS, gap_px=GAP_XS)
 
     def offer(self, presets: Sequence[Preset]) -> None:
@@ -182,36 +181,21 @@ class ProblemBar(QFrame):
 
 
 class ConflictBar(QFrame):
-    """Somebody else changed the file while it was edited here.
-
-    Signals:
-        merge: Keep my edits, on the text as it is now.
-        reload: Take the text as it is now; mine is lost.
-        overwrite: Save mine; theirs is lost.
-    """
-
-    merge = Signal()
-    reload = Signal()
-    overwrite = Signal()
+    """Somebody else changed the file while it was edited here: what becomes of both, in three buttons."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setObjectName("conflictBar")
         words = wrapped("config.yaml was changed meanwhile, by hand or from another window.", self)
-        self.merge_button = self._button(
-            "Keep my edits", "Puts the values you changed into the new text", self.merge
-        )
-        self.reload_button = self._button("Reload", "Shows the new text; your edits are lost", self.reload)
-        self.overwrite_button = self._button(
-            "Overwrite", "Saves your text; the other changes are lost", self.overwrite
-        )
+        self.merge_button = self._button("Keep my edits", "Puts the values you changed into the new text")
+        self.reload_button = self._button("Reload", "Shows the new text; your edits are lost")
+        self.overwrite_button = self._button("Overwrite", "Saves your text; the other changes are lost")
         parts = (words, 1), self.merge_button, self.reload_button, self.overwrite_button
         _fill_bar(self, "state-warning", Tone.WARNING, Qt.AlignmentFlag.AlignVCenter, *parts)
 
-    def _button(self, words: str, tip: str, signal: SignalInstance) -> QPushButton:
+    def _button(self, words: str, tip: str) -> QPushButton:
         button = QPushButton(words, self)
         set_tip(button, tip)
-        button.clicked.connect(signal)
         return button
 
     def offer(self, mergeable: bool, why: str) -> None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QStackedLayout, QWidget
+from PySide6.QtWidgets import QWidget
 
 from soulsgui.config.declaring import Effect
 from soulsgui.gui import text
@@ -15,7 +15,7 @@ from soulsgui.gui.models.records import Column, RecordsModel
 from soulsgui.gui.settings.row import effect_words
 from soulsgui.gui.settings.spec import FieldSpec, specs
 from soulsgui.gui.states import Look
-from soulsgui.gui.widgets.boxes import NO_MARGINS, TAB_MARGINS, column
+from soulsgui.gui.widgets.boxes import NO_MARGINS, TAB_MARGINS, column, stack
 from soulsgui.gui.widgets.empty_state import EmptyState
 from soulsgui.gui.widgets.labels import Label, muted
 from soulsgui.gui.widgets.table import Table
@@ -162,9 +162,7 @@ class DifferencesTab(QWidget):
         )
         page = QWidget(self)
         column(about, (self.table, 1), on=page, margins=TAB_MARGINS)
-        self._stack = QStackedLayout()
-        self._stack.addWidget(page)
-        self._stack.addWidget(self._empty)
+        self._stack = stack(page, self._empty)
         column(self._stack, on=self, margins=NO_MARGINS)
 
     def show_differences(self, found: Sequence[Difference]) -> None:

@@ -149,9 +149,8 @@ class MendConfigDialog(FittingDialog):
         self.problem_bar.show_problems(problems)
         self.text.show_problems(by_line(problems))
         key = self._key()
-        self.take_out.setEnabled(bool(key))
-        tip = f"{key}: its default then applies" if key else ""
-        self.take_out.explain(tip or "No mistake names a setting.")
+        nothing = "" if key else "No mistake names a setting."
+        self.take_out.allow(nothing, f"{key}: its default then applies")
         changed = self.mending.changed
         self.again.setText("Save and try again" if changed else "Try again")
 

@@ -13,7 +13,6 @@ from PySide6.QtWidgets import (
     QLineEdit,
     QPlainTextEdit,
     QPushButton,
-    QSpinBox,
     QWidget,
 )
 
@@ -32,7 +31,7 @@ from soulsgui.gui.theme import GAP_M
 from soulsgui.gui.widgets.boxes import NO_MARGINS, column, row
 from soulsgui.gui.widgets.command_button import CommandButton, Stage, Words
 from soulsgui.gui.widgets.dialog import FormDialog
-from soulsgui.gui.widgets.inputs import give_room, leave_wheel_to_page
+from soulsgui.gui.widgets.inputs import NumberBox
 from soulsgui.gui.widgets.labels import Label, Remark, muted, wrapped
 from soulsgui.gui.widgets.presets import ENVIRONMENT, PresetBox, picture_of, time_words
 from soulsgui.wire.control import ApiError, ConfigValues, Preset, RunPlace, SweepStatus
@@ -128,16 +127,10 @@ class NewRunDialog(FormDialog):
         self.note.setProperty("role", "field")
         self.note.setTabChangesFocus(True)
         self.note.setFixedHeight(self.fontMetrics().lineSpacing() * _NOTE_LINES + 20)
-        self.clients = QSpinBox(self)
-        give_room(self.clients)
-        leave_wheel_to_page(self.clients)
-        self.clients.setRange(0, _MOST_CLIENTS)
+        self.clients = NumberBox(0, _MOST_CLIENTS, self)
         self.clients.valueChanged.connect(lambda: self._typed.add(self.clients))
         self.clients.setToolTip("How many clients play on the server's own machine")
-        self.seeds = QSpinBox(self)
-        give_room(self.seeds)
-        leave_wheel_to_page(self.seeds)
-        self.seeds.setRange(1, _MOST_SEEDS)
+        self.seeds = NumberBox(1, _MOST_SEEDS, self)
         self.seeds.valueChanged.connect(self._preset_chosen)
         self.seeds.setToolTip("Runs that differ in their seed alone, one after another: an experiment")
         self.as_sweep = QCheckBox("As a s&weep: trials that search for the best settings", self)
@@ -359,7 +352,7 @@ class NewRunDialog(FormDialog):
             # What goes on now may be the very run that is being begun.
             for button in (self.start, self.queue):
                 if button not in begun:
-                    button.allow(False, "The run is being begun")
+                    button.allow("The run is being begun")
             return
         run = self._feed.status.run
         active, sweep = run_is_active(run.state), self.as_sweep.isChecked()
@@ -381,9 +374,9 @@ class NewRunDialog(FormDialog):
         missing = self.sweep.why_not if sweep and not self._waiting_words else ""
         self.missing.setText(missing)
         reason = refusal or self._waiting_words or wrong or missing
-        self.start.allow(not reason, reason)
+        self.start.allow(reason)
         self.queue.setVisible(not sweep and (active or bool(self._feed.status.queue)))
-        self.queue.allow(not reason, reason or "It begins when the runs before it have ended")
+        self.queue.allow(reason, "It begins when the runs before it have ended")
         by_enter = self.queue if active and not sweep else self.start  # which ends no run
         by_enter.setDefault(True)
         for button in (self.start, self.queue):

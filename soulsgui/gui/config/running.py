@@ -4,7 +4,7 @@ import time
 from functools import partial
 from typing import Any
 
-from PySide6.QtWidgets import QCheckBox, QStackedLayout, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QCheckBox, QVBoxLayout, QWidget
 
 from soulsgui.gui import text
 from soulsgui.gui.feed import Call, Feed
@@ -15,7 +15,7 @@ from soulsgui.gui.settings.form import SettingsForm
 from soulsgui.gui.settings.spec import change_words, specs
 from soulsgui.gui.shell import Shell, carry_out, notify_problem
 from soulsgui.gui.states import run_is_active
-from soulsgui.gui.widgets.boxes import NO_MARGINS, TAB_MARGINS, column, row
+from soulsgui.gui.widgets.boxes import NO_MARGINS, TAB_MARGINS, column, row, stack
 from soulsgui.gui.widgets.command_button import CommandButton, Words
 from soulsgui.gui.widgets.empty_state import EmptyState
 from soulsgui.gui.widgets.labels import Heading, Label, muted, wrapped
@@ -89,9 +89,7 @@ class RunningTab(QWidget):
         column(changed, self.table, on=self._changes, margins=NO_MARGINS)
         self._changes.hide()
         column(head, (self._place, 3), (self._changes, 1), on=page, margins=TAB_MARGINS)
-        self._stack = QStackedLayout(self)
-        self._stack.addWidget(page)
-        self._stack.addWidget(self._empty)
+        self._stack = stack(page, self._empty, on=self)
 
     def refresh(self, *_: object) -> None:
         """Ask for the values and the changes again."""
@@ -149,10 +147,9 @@ class RunningTab(QWidget):
         changed = sorted(edits.own) if edits is not None else []
         wrong = "Fix the mistakes first." if edits is not None and edits.problems else ""
         refusal = away or wrong or ("" if changed else "Nothing has been changed yet.")
-        self.apply.allow(not refusal, refusal or f"Let the run continue with {', '.join(changed)}")
-        nothing = "Nothing was changed, or all of it was taken back."
-        back = f"Take back: {change_words(self._last)}" if self._last else ""
-        self.undo.allow(bool(back) and not away, away or back or nothing)
+        self.apply.allow(refusal, f"Let the run continue with {', '.join(changed)}")
+        nothing = "" if self._last else "Nothing was changed, or all of it was taken back."
+        self.undo.allow(away or nothing, f"Take back: {change_words(self._last)}" if self._last else "")
 
     def _apply(self) -> Call | None:
         if self.form is None:

@@ -4,7 +4,7 @@ from functools import partial
 from typing import Any
 
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QCheckBox, QFrame, QPushButton, QSpinBox, QWidget
+from PySide6.QtWidgets import QCheckBox, QFrame, QPushButton, QWidget
 
 from soulsgui.gui.feed import Call, Feed
 from soulsgui.gui.fetch import Fetch
@@ -14,8 +14,8 @@ from soulsgui.gui.states import reach_look
 from soulsgui.gui.theme import GAP_L, GAP_M
 from soulsgui.gui.widgets.boxes import TAB_MARGINS, column, row
 from soulsgui.gui.widgets.command_button import CommandButton, Words
-from soulsgui.gui.widgets.inputs import give_room, leave_wheel_to_page
-from soulsgui.gui.widgets.labels import Heading, Label, StateLabel, muted, wrapped
+from soulsgui.gui.widgets.inputs import NumberBox
+from soulsgui.gui.widgets.labels import Heading, StateLabel, caption, muted, wrapped
 from soulsgui.wire.control import AlertSent, InvitationList, Reach
 
 _COMES_IN = (
@@ -48,10 +48,7 @@ class ServerTab(QWidget):
         self.reach = StateLabel(self, wraps=True)
         self.lan = QCheckBox("At the private addresses of its co&mputer: home, office, VPN", self)
         self.public = QCheckBox("Also at its addresses that are not private, from the &Internet", self)
-        self.port = QSpinBox(self)
-        give_room(self.port)
-        leave_wheel_to_page(self.port)
-        self.port.setRange(1, 65_535)
+        self.port = NumberBox(1, 65_535, self)
         self.port.setGroupSeparatorShown(False)
         self.apply = CommandButton(Words("&Apply now", "Applying …", "Applied"), "check", self._apply, self)
         words = Words("Send a &test", "Sending …", "Sent")
@@ -73,11 +70,9 @@ class ServerTab(QWidget):
     def _others(self) -> QFrame:
         card = QFrame(self)
         card.setProperty("part", "card")
-        port = Label("P&ort", card)
-        port.setBuddy(self.port)
         head = Heading("Other computers come in", 1, card), muted(wrapped(_COMES_IN, card))
         more = self._opener("Other settings of the server", "redis.host", card)
-        place = row(port, self.port, None), row(self.apply, more, None)
+        place = row(caption("P&ort", self.port, card), self.port, None), row(self.apply, more, None)
         parts = *head, self.reach, self.lan, self.public, *place
         column(*parts, on=card, margins=(GAP_L, GAP_M, GAP_L, GAP_M))
         return card
@@ -129,9 +124,9 @@ class ServerTab(QWidget):
         self.port.setEnabled(known is not None and bool(known.port))
         self.public.setEnabled(self.lan.isEnabled() and self.lan.isChecked())
         refusal = away or ("" if self._changes() else "Nothing has been changed yet.")
-        self.apply.allow(not refusal, refusal)
+        self.apply.allow(refusal)
         refusal = why_refused("alerts.test", connection, status)
-        self.test.allow(not refusal, refusal or "Send one to the webhook that the server uses")
+        self.test.allow(refusal, "Send one to the webhook that the server uses")
         self.no_test.setText(refusal if connection.live else "")
 
     def _apply(self) -> Call:

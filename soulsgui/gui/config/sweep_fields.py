@@ -6,8 +6,8 @@ from enum import StrEnum
 from functools import partial
 from typing import Any, get_args
 
-from PySide6.QtCore import QObject, QSignalBlocker, Qt, Signal
-from PySide6.QtWidgets import QComboBox, QCompleter, QFormLayout, QLineEdit, QSpinBox, QWidget
+from PySide6.QtCore import QObject, Qt, Signal
+from PySide6.QtWidgets import QCompleter, QFormLayout, QLineEdit, QWidget
 
 from soulsgui.config.schema import SECTIONS_OF_ALGORITHMS
 from soulsgui.gui.models.rules import SCORE_TITLES
@@ -15,7 +15,7 @@ from soulsgui.gui.settings.spec import FieldSpec, Kind, as_yaml, specs
 from soulsgui.gui.theme import GAP_S, GAP_XS
 from soulsgui.gui.widgets.boxes import NO_MARGINS, Item, column, row
 from soulsgui.gui.widgets.fitting_button import FittingButton
-from soulsgui.gui.widgets.inputs import give_room, leave_wheel_to_page
+from soulsgui.gui.widgets.inputs import ChoiceBox, NumberBox
 from soulsgui.gui.widgets.labels import Label, Remark, muted, set_property, set_tip, wrapped
 from soulsgui.wire.control import SweepStartParams
 
@@ -79,40 +79,31 @@ class SearchedSetting(QWidget):
 
     Signals:
         changed: The user wants something else of it.
-        unwanted: It is not to be searched.
     """
 
     changed = Signal()
-    unwanted = Signal()
 
     def __init__(
         self, keys: list[str], value_of: Callable[[str], Any], parent: QWidget | None = None
     ) -> None:
         super().__init__(parent)
         self._value_of = value_of
-        self.setting = QComboBox(self)
-        self.setting.setAccessibleName("Setting")
+        self.setting = ChoiceBox("Setting", self, characters=_SETTING_CHARACTERS)
         self.setting.setEditable(True)
-        self.setting.setInsertPolicy(QComboBox.InsertPolicy.NoInsert)
+        self.setting.setInsertPolicy(ChoiceBox.InsertPolicy.NoInsert)
         self.setting.addItems(keys)
         completer = QCompleter(keys, self.setting)
         completer.setFilterMode(Qt.MatchFlag.MatchContains)
         self.setting.setCompleter(completer)
-        self.scale = QComboBox(self)
-        self.scale.setAccessibleName("How its values are sampled")
+        self.scale = ChoiceBox("How its values are sampled", self, characters=_SCALE_CHARACTERS)
         self.low, self.high = (self._line(name) for name in ("From", "To"))
-        self._remove = FittingButton("Remove", "close", self)
-        self._remove.show_icon_only(True)
-        self._remove.setProperty("role", "flat")
-        self._remove.setAutoDefault(False)
-        self._remove.clicked.connect(self.unwanted)
+        self.remove = FittingButton("Remove", "close", self)
+        self.remove.show_icon_only(True)
+        self.remove.setProperty("role", "flat")
+        self.remove.setAutoDefault(False)
         self._wrong = Remark(self, selectable=True)
-        line = row((self.setting, 3), self.scale, (self.low, 2), (self.high, 2), self._remove, gap_px=GAP_S)
+        line = row((self.setting, 3), self.scale, (self.low, 2), (self.high, 2), self.remove, gap_px=GAP_S)
         column(line, self._wrong, on=self, margins=NO_MARGINS, gap_px=GAP_XS)
-        for box, characters in ((self.setting, _SETTING_CHARACTERS), (self.scale, _SCALE_CHARACTERS)):
-            leave_wheel_to_page(box)
-            box.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
-            box.setMinimumContentsLength(characters)
         self.setting.currentTextChanged.connect(self._setting_chosen)
         self.scale.currentIndexChanged.connect(self._scale_chosen)
         self._setting_chosen()
@@ -145,11 +136,7 @@ class SearchedSetting(QWidget):
         spec = specs().get(self.key)
         scales = tuple(SearchScale) if spec is None or spec.kind in _NUMBERS else (SearchScale.CHOICES,)
         scale, low, high = suggested(spec, self._value_of(self.key)) if spec else (SearchScale.LINEAR, "", "")
-        with QSignalBlocker(self.scale):
-            self.scale.clear()
-            for one in scales:
-                self.scale.addItem(one.value, one)
-            self.scale.setCurrentIndex(scales.index(scale))
+        self.scale.offer([(one.value, one) for one in scales], scale)
         self.low.setText(low)
         self.high.setText(high)
         limits = f"\nRange: {spec.limits}." if spec is not None and spec.limits else ""
@@ -193,8 +180,6 @@ class SweepFields(QObject):
         self._wrong_steps = wrapped("", parent, "bad", selectable=True)
         self.trials, self.parallel = self._number("trials", 1000), self._number("parallel", 64)
         self.sampler, self.pruner, self.score = map(self._box, ("sampler", "pruner", "score"))
-        for box in (self.trials, self.parallel, self.sampler, self.pruner, self.score):
-            leave_wheel_to_page(box)
         self.searched: list[SearchedSetting] = []
         self._lines = QWidget(parent)
         self._column = column(on=self._lines, margins=NO_MARGINS, gap_px=GAP_S)
@@ -216,22 +201,18 @@ class SweepFields(QObject):
         form.addRow(self._lines)
         form.addRow(adding)
 
-    def _number(self, name: str, most: int) -> QSpinBox:
+    def _number(self, name: str, most: int) -> NumberBox:
         """Return a box of a number that the command takes."""
-        box, field = QSpinBox(self._parent), SweepStartParams.model_fields[name]
-        give_room(box)
-        box.setRange(1, most)
+        box, field = NumberBox(1, most, self._parent), SweepStartParams.model_fields[name]
         box.setValue(field.default)
         told = field.description or ""
         set_tip(box, told[:1].upper() + told[1:])
         return box
 
-    def _box(self, name: str) -> QComboBox:
+    def _box(self, name: str) -> ChoiceBox:
         """Return a box of what a parameter of the command may be."""
-        box, field = QComboBox(self._parent), SweepStartParams.model_fields[name]
-        for one in get_args(field.annotation):
-            box.addItem(SCORE_TITLES.get(one, one), one)
-        box.setCurrentIndex(box.findData(field.default))
+        box, field = ChoiceBox("", self._parent), SweepStartParams.model_fields[name]
+        box.offer([(SCORE_TITLES.get(one, one), one) for one in get_args(field.annotation)], field.default)
         told = field.description or ""
         set_tip(box, told[:1].upper() + told[1:])
         return box
@@ -260,7 +241,7 @@ class SweepFields(QObject):
         taken = {one.key for one in self.searched}
         line.setting.setCurrentText(next((key for key in keys if key not in taken), ""))
         line.changed.connect(self._changed)
-        line.unwanted.connect(partial(self._leave_out, line))
+        line.remove.clicked.connect(partial(self._leave_out, line))
         self.searched.append(line)
         self._column.addWidget(line)
         line.show()  # at once, so that the dialog makes room

@@ -24,12 +24,10 @@ class Views(QTabWidget):
     Signals:
         form_edited: Something was typed in the form; it is taken with `take_form`.
         text_edited: Something was typed in the text; with all of it.
-        turned: Another tab is in front.
     """
 
     form_edited = Signal()
     text_edited = Signal(str)
-    turned = Signal()
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -56,7 +54,6 @@ class Views(QTabWidget):
         self.addTab(self.differences, "&Differences")
         self.text.textChanged.connect(self._text_changed)
         self.differences.opened.connect(self.reveal)
-        self.currentChanged.connect(lambda _: self.turned.emit())
 
     def hasHeightForWidth(self) -> bool:
         """Take less than its tabs would like: what is long in them is scrolled there."""

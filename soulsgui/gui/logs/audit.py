@@ -3,7 +3,7 @@
 import time
 from functools import partial
 
-from PySide6.QtWidgets import QStackedLayout, QWidget
+from PySide6.QtWidgets import QWidget
 
 from soulsgui.gui import text
 from soulsgui.gui.feed import Feed
@@ -12,7 +12,7 @@ from soulsgui.gui.models.connection import Connection
 from soulsgui.gui.models.records import Column, RecordsModel, number
 from soulsgui.gui.shell import Shell, notify_problem
 from soulsgui.gui.states import Look, level_look
-from soulsgui.gui.widgets.boxes import TAB_MARGINS, column
+from soulsgui.gui.widgets.boxes import TAB_MARGINS, column, stack
 from soulsgui.gui.widgets.empty_state import EmptyState
 from soulsgui.gui.widgets.table import Table
 from soulsgui.wire.control import AuditEntry, AuditList
@@ -59,9 +59,7 @@ class AuditTab(QWidget):
         self.table.setModel(self.model)
         self.table.sort_by(self.model.column_number("time"), downwards=True)
         self._empty = EmptyState("bell", "Reading the audit log …", "", parent=self)
-        self._stack = QStackedLayout()
-        self._stack.addWidget(self._empty)
-        self._stack.addWidget(self.table)
+        self._stack = stack(self._empty, self.table)
         column(self._stack, on=self, margins=TAB_MARGINS)
         ask = partial(feed.ask, "history.audit", {"limit": _MOST})
         self._fetch = Fetch(self, ask, came=self._take, failed=partial(notify_problem, shell))

@@ -3,9 +3,9 @@
 import time
 from typing import TYPE_CHECKING, Any
 
-from PySide6.QtCore import QSignalBlocker, QTimer
+from PySide6.QtCore import QTimer
 from PySide6.QtGui import QShowEvent
-from PySide6.QtWidgets import QComboBox, QSizePolicy, QTabWidget, QWidget
+from PySide6.QtWidgets import QSizePolicy, QTabWidget, QWidget
 
 from soulsgui.gui.feed import Feed
 from soulsgui.gui.logs.audit import AuditTab
@@ -28,8 +28,8 @@ from soulsgui.gui.theme import GAP_S
 from soulsgui.gui.widgets.boxes import PAGE_MARGINS, TAB_MARGINS, column, flow
 from soulsgui.gui.widgets.dialog import ask_where_to_save
 from soulsgui.gui.widgets.fitting_button import FittingButton
-from soulsgui.gui.widgets.inputs import leave_wheel_to_page
-from soulsgui.gui.widgets.labels import Label, muted
+from soulsgui.gui.widgets.inputs import ChoiceBox
+from soulsgui.gui.widgets.labels import Label, caption, muted
 from soulsgui.gui.widgets.log_pane import LogPane
 from soulsgui.wire.control import ApiError, ErrorCode, LogLine, RunStatus
 
@@ -64,14 +64,11 @@ class LogsPage(QWidget):
         self._read()
 
     def _build(self) -> None:
-        self.service, self.run = QComboBox(self), QComboBox(self)
+        self.service, self.run = ChoiceBox("", self), ChoiceBox("", self)
         parts: list[QWidget] = []
-        for caption, box in (("&Service", self.service), ("&Run", self.run)):
-            leave_wheel_to_page(box)
-            box.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToContents)
-            label = Label(caption, self)
-            label.setBuddy(box)
-            parts += [label, box]
+        for words, box in (("&Service", self.service), ("&Run", self.run)):
+            box.setSizeAdjustPolicy(ChoiceBox.SizeAdjustPolicy.AdjustToContents)
+            parts += [caption(words, box, self), box]
         self._note = muted(Label(parent=self))
         self._note.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
         self.earlier = FittingButton("Load &earlier", "arrow-up", self)
@@ -161,26 +158,13 @@ class LogsPage(QWidget):
                 self._read()
 
     def _offer_services(self) -> None:
-        offered = ["", *services_offered(self._feed.status.services, self._seen)]
-        if offered == [self.service.itemData(place) for place in range(self.service.count())]:
-            return
-        chosen = self.service.currentData()
-        with QSignalBlocker(self.service):
-            self.service.clear()
-            for name in offered:
-                self.service.addItem(service_words(name), name)
-            self.service.setCurrentIndex(max(self.service.findData(chosen), 0))
+        names = ["", *services_offered(self._feed.status.services, self._seen)]
+        self.service.offer([(service_words(name), name) for name in names], self.service.currentData())
 
     def _offer_runs(self) -> None:
-        chosen = self.run.currentData()
-        now = time.time()
-        with QSignalBlocker(self.run):
-            self.run.clear()
-            self.run.addItem("This run", "")
-            for run in self._feed.lists.runs.entries:
-                if run.id != self._present_run:
-                    self.run.addItem(run_words(run, now), run.id)
-            self.run.setCurrentIndex(max(self.run.findData(chosen), 0))
+        others = (run for run in self._feed.lists.runs.entries if run.id != self._present_run)
+        named = [(run_words(run, time.time()), run.id) for run in others]
+        self.run.offer([("This run", ""), *named], self.run.currentData())
 
     def _take_newest(self, lines: list[LogLine]) -> None:
         self._learn(lines)
@@ -240,8 +224,7 @@ class LogsPage(QWidget):
         connection = self._feed.connection
         more = self._reader.has_earlier
         reason = why_not(connection) or ("" if more else "These are all there are.")
-        self.earlier.setEnabled(more and connection.live)
-        self.earlier.explain(reason or "Read older lines; scrolling to the top does the same")
+        self.earlier.allow(reason, "Read older lines; scrolling to the top does the same")
         words = "" if self._reader.at_end else "Newer lines are not shown: Follow brings them back"
         self._note.setText(words)
         self.pane.show_empty_text(self._empty_words())

@@ -3,28 +3,27 @@
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QSettings, QSignalBlocker, Signal
-from PySide6.QtWidgets import QComboBox, QWidget
+from PySide6.QtCore import QSettings, Signal
+from PySide6.QtWidgets import QWidget
 
 from soulsgui.gui.feed import Call, Feed
 from soulsgui.gui.fetch import Fetch
 from soulsgui.gui.models.rules import goal_words
 from soulsgui.gui.overview.pace import seconds_to
 from soulsgui.gui.plotting.controls import (
-    MEAN_RETURN,
     USUAL_SMOOTHING,
     CurveControls,
     metric_order,
     metric_title,
 )
 from soulsgui.gui.plotting.marks import RunMarks
-from soulsgui.gui.plotting.rows import RETURN, Axis
+from soulsgui.gui.plotting.rows import MEAN_RETURN, RETURN, Axis
 from soulsgui.gui.plotting.view import CurvesView
 from soulsgui.gui.states import run_is_active
 from soulsgui.gui.theme import GAP_XS
 from soulsgui.gui.widgets.boxes import NO_MARGINS, column
 from soulsgui.gui.widgets.fitting_button import FittingButton
-from soulsgui.gui.widgets.inputs import leave_wheel_to_page
+from soulsgui.gui.widgets.inputs import ChoiceBox
 from soulsgui.wire.control import CheckpointInfo, CheckpointList, RunStatus
 from soulsgui.wire.messages.metrics import (
     EVALUATION_PREFIX,
@@ -66,10 +65,8 @@ class MetricControls(CurveControls):
         self.axis_chosen.connect(lambda chosen: settings.setValue("overview/x", chosen.value))
         self.smoothing.valueChanged.connect(lambda at: settings.setValue("overview/smoothing", str(at)))
         self._opening = RETURN
-        self.metric_box = QComboBox(self)
-        self.metric_box.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToContents)
-        self.metric_box.setAccessibleName("Metric")
-        leave_wheel_to_page(self.metric_box)
+        self.metric_box = ChoiceBox("Metric", self)
+        self.metric_box.setSizeAdjustPolicy(ChoiceBox.SizeAdjustPolicy.AdjustToContents)
         self.row.insert_widget(0, self.metric_box)
         self.all = FittingButton("Plots", "page-plots", self)
         self.all.explain("Show this metric on the page of plots, beside other runs and metrics")
@@ -92,12 +89,7 @@ class MetricControls(CurveControls):
         """Offer these metrics of updates beside those of episodes."""
         self._offered = tuple(metrics)
         offered = metric_order([*self._offered, self.wanted])
-        with QSignalBlocker(self.metric_box):
-            if offered != [self.metric_box.itemData(place) for place in range(self.metric_box.count())]:
-                self.metric_box.clear()
-                for metric in offered:
-                    self.metric_box.addItem(metric_title(metric), metric)
-            self.metric_box.setCurrentIndex(self.metric_box.findData(self.wanted))
+        self.metric_box.offer([(metric_title(metric), metric) for metric in offered], self.wanted)
 
     def _choose_metric(self) -> None:
         metric = str(self.metric_box.currentData())
@@ -111,11 +103,9 @@ class CurveSection(QWidget):
     """The curve of one metric of the run, live.
 
     Signals:
-        problem: The curve can't be had; with the `ApiError`.
         all_asked: The metric is to be seen beside others; with its name and the run.
     """
 
-    problem = Signal(object)
     all_asked = Signal(str, str)
 
     def __init__(self, feed: Feed, settings: QSettings, parent: QWidget | None = None) -> None:
@@ -131,7 +121,7 @@ class CurveSection(QWidget):
         self._named: list[str] = []
         self.view.show_along(self.controls.chosen_axis)
         self.view.smooth_with(self.controls.weight)
-        self._checkpoints = Fetch(self, self._ask_checkpoints)
+        self._checkpoints = Fetch(self, self._ask_checkpoints, came=self._take_checkpoints)
         column(self.controls, (self.view, 1), on=self, margins=NO_MARGINS, gap_px=GAP_XS)
         self._connect()
 
@@ -143,9 +133,7 @@ class CurveSection(QWidget):
         self.view.replaced.connect(self._show_series)
         self.view.loaded.connect(self._loaded)
         self.view.changed.connect(self._name_again)
-        self.view.problem.connect(self.problem)
         self.view.noted.connect(self.controls.note)
-        self._checkpoints.came.connect(self._take_checkpoints)
         self._feed.rows_arrived.connect(self._take_rows)
         self.host.when_ready(self._plot_ready)
 

@@ -21,7 +21,7 @@ from soulsgui.gui.overview.services import ServiceRow
 from soulsgui.gui.overview.since import SinceStrip
 from soulsgui.gui.plotting.nearest import nearest
 from soulsgui.gui.shell import Action, Shell, notify_problem
-from soulsgui.gui.shell.pages import OVERVIEW, PLOTS
+from soulsgui.gui.shell.pages import LOGS, OVERVIEW, PLOTS
 from soulsgui.gui.states import run_is_active
 from soulsgui.gui.theme import GAP_S, GAP_XS
 from soulsgui.gui.widgets.boxes import NO_MARGINS, PAGE_MARGINS, column, row
@@ -190,7 +190,7 @@ class OverviewPage(QWidget):
         feed.connection_changed.connect(self._show_connection)
         self.plot.all_asked.connect(lambda metric, run: self._shell.show_page(PLOTS, metric=metric, run=run))
         self.clients.emptied.connect(self._say_no_clients)
-        for part in (self.services.signals, self.plot, self.clients, self.log):
+        for part in (self.services.signals, self.plot.view, self.clients, self.log):
             part.problem.connect(partial(notify_problem, self._shell))
         self.services.signals.log_asked.connect(self._open_log)
         self.since.chosen.connect(self._open_log_at)
@@ -216,11 +216,10 @@ class OverviewPage(QWidget):
         self.figures.show_note(round_words(status.run, status.clients))
 
     def _open_log(self, service: str) -> None:
-        self._shell.show_page("logs", service=service)
+        self._shell.show_page(LOGS, service=service)
 
     def _open_log_at(self, event: Event) -> None:
-        place = {"service": event.service, "run": event.run_id, "time": event.time}
-        self._shell.show_page("logs", **place)
+        self._shell.show_page(LOGS, service=event.service, run=event.run_id, time=event.time)
 
     def _plot_ready(self, plot: "Plot") -> None:
         plot.clicked.connect(self._look_for_checkpoint)

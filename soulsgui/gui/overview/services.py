@@ -138,7 +138,7 @@ def _usage(services: Sequence[ServiceStatus]) -> str:
     if sizes:
         parts.append(text.size(sum(sizes)))
     if restarts := sum(service.restarts for service in services):
-        parts.append(text.restarts(restarts))
+        parts.append(text.plural(restarts, "{n} restart", "{n} restarts"))
     return " · ".join(parts)
 
 
@@ -265,11 +265,16 @@ class _Card(QFrame):
         """Seconds since the status came; without a connection nothing goes on."""
         return self._clock() - self._came if self.connected else 0.0
 
-    def show_present(self, connected: bool, why_not: str = "") -> None:
-        """Grey what is no longer the present, and know why commands are refused."""
+    def connect_commands(self, connected: bool, why_not: str = "") -> None:
+        """Grey what is no longer the present; allow commands, or not with a reason."""
         self.connected, self.why_not = connected, why_not
         for widget in (self._mark, self._title, self._brief, *self._labels):
             widget.setEnabled(connected)
+        self.arrange_buttons()
+
+    def arrange_buttons(self) -> None:
+        """Allow what the service can do now."""
+        raise NotImplementedError
 
     def show_words(self, words: CardWords) -> None:
         """Say how it is."""
@@ -350,7 +355,7 @@ class ServiceCard(_Card):
         """Show the service."""
         self._status = status
         self.note_arrival()
-        self._arrange_buttons()
+        self.arrange_buttons()
         self.tick()
 
     def tick(self) -> None:
@@ -358,12 +363,8 @@ class ServiceCard(_Card):
         if self._status is not None:
             self.show_words(card_words(self._status, self.passed_s))
 
-    def connect_commands(self, connected: bool, why_not: str = "") -> None:
-        """Allow commands, or not with a reason."""
-        self.show_present(connected, why_not)
-        self._arrange_buttons()
-
-    def _arrange_buttons(self) -> None:
+    def arrange_buttons(self) -> None:
+        """Allow what can be done now."""
         state = self._status.state if self._status else "stopped"
         up = state in ("running", "starting", "stopping", "backoff")
         self.start.setVisible(state in ("stopped", "failed"))
@@ -371,17 +372,11 @@ class ServiceCard(_Card):
         self.restart.setVisible(up)
         for name, button in (("start", self.start), ("stop", self.stop), ("restart", self.restart)):
             why = self.why_not or (self._status.allowed.get(f"service.{name}", "") if self._status else "")
-            button.allow(self.connected and state != "stopping" and not why, why)
+            button.allow(why or ("It is about to stop." if state == "stopping" else ""))
 
 
 class LocalClientsCard(_Card):
-    """All clients that run on the server itself as one: how they are, one more, one less.
-
-    Signals:
-        expanded: The single ones are to be shown, or no longer.
-    """
-
-    expanded = Signal(bool)
+    """All clients that run on the server itself as one: how they are, one more, one less, each of them."""
 
     def __init__(
         self, send: SendCommand, parent: QWidget, clock: Callable[[], float], signals: CardSignals
@@ -396,7 +391,6 @@ class LocalClientsCard(_Card):
         self.each = FittingButton("Each", "arrow-right", self)
         self.each.setCheckable(True)
         self.each.explain("Show the clients one by one")
-        self.each.toggled.connect(self.expanded)
         self.add_buttons(self.each, always=(self.fewer, self.more))
 
     def _set_count(self, change: int) -> Call:
@@ -406,23 +400,19 @@ class LocalClientsCard(_Card):
         """Show these services."""
         self._clients = list(clients)
         self.note_arrival()
-        self._arrange_buttons()
+        self.arrange_buttons()
         self.tick()
 
     def tick(self) -> None:
         """Let the countdown go on; the owner calls it once a second."""
         self.show_words(group_words(self._clients, self.passed_s))
 
-    def connect_commands(self, connected: bool, why_not: str = "") -> None:
-        """Allow commands, or not with a reason."""
-        self.show_present(connected, why_not)
-        self._arrange_buttons()
-
-    def _arrange_buttons(self) -> None:
-        possible, any_there = self.connected and not self.why_not, bool(self._clients)
-        fewer = self.why_not or "One client fewer on the server itself"
-        self.fewer.allow(possible and any_there, fewer if any_there else "There is none.")
-        self.more.allow(possible, self.why_not or "One client more on the server itself")
+    def arrange_buttons(self) -> None:
+        """Allow what can be done now."""
+        any_there = bool(self._clients)
+        refusal = self.why_not if any_there else "There is none."
+        self.fewer.allow(refusal, "One client fewer on the server itself")
+        self.more.allow(self.why_not, "One client more on the server itself")
         self.each.setEnabled(any_there)
         self.log.setEnabled(any_there)
 
@@ -466,7 +456,7 @@ class ServiceRow(QWidget):
         self._kinds.row.addWidget(self.clients)
         self._kinds.row.setAlignment(self.clients, Qt.AlignmentFlag.AlignTop)
         feed.allowed_changed.connect(self._connect_clients)
-        self.clients.expanded.connect(self._expand)
+        self.clients.each.toggled.connect(self._expand)
         self._singles = _Cards(self._new_card, self)
         self._more = Label(parent=self._singles)
         self._more.setProperty("weight", "muted")

@@ -33,11 +33,9 @@ class Choices(QWidget):
 
     Signals:
         changed: The user ticked other ones.
-        current_changed: The keyboard is at another entry.
     """
 
     changed = Signal()
-    current_changed = Signal()
 
     def __init__(self, title: str, purpose: str, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -51,7 +49,6 @@ class Choices(QWidget):
         self.list.setSpacing(GAP_XS)
         self.list.setTextElideMode(Qt.TextElideMode.ElideMiddle)
         self.list.itemChanged.connect(self._item_changed)
-        self.list.currentRowChanged.connect(self.current_changed)
         self.column = column(
             Heading(title, 0, self), self.words, (self.list, 1), on=self, margins=NO_MARGINS, gap_px=GAP_XS
         )

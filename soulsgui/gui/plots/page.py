@@ -6,7 +6,7 @@ from typing import Any
 
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QHideEvent
-from PySide6.QtWidgets import QInputDialog, QSplitter, QStackedLayout, QWidget
+from PySide6.QtWidgets import QInputDialog, QWidget
 
 from soulsgui.gui.feed import Feed
 from soulsgui.gui.models.connection import why_not
@@ -25,7 +25,7 @@ from soulsgui.gui.shell import Action, Shell, notify_problem
 from soulsgui.gui.shell.pages import PLOTS
 from soulsgui.gui.theme import GAP_S
 from soulsgui.gui.throttle import Throttle
-from soulsgui.gui.widgets.boxes import NO_MARGINS, PAGE_MARGINS, column, flow
+from soulsgui.gui.widgets.boxes import NO_MARGINS, PAGE_MARGINS, column, flow, split, stack
 from soulsgui.gui.widgets.empty_state import EmptyState
 from soulsgui.gui.widgets.fitting_button import FittingButton
 from soulsgui.gui.widgets.geometry import Memory
@@ -72,24 +72,20 @@ class PlotsPage(QWidget):
         self.metrics = Choices("Metrics", "Search metrics", self)
         self.controls = ViewOptions(self)
         character = self.fontMetrics().averageCharWidth()
-        self._lists = _split("plotsLists", Qt.Orientation.Vertical, self, self.runs, self.metrics)
+        self._lists = split("plotsLists", Qt.Orientation.Vertical, self, self.runs, self.metrics)
         self._lists.setMinimumWidth(_CHOICES_CHARACTERS * character // 2)
         self.warning = ComparisonWarning(self._feed, self)
         self.grid = PlotGrid(self._feed, self.layouts.shown, self)
         drawn = QWidget(self)
         self.no_metric = EmptyState("page-plots", "No metric", "Tick one on the left.", parent=self)
-        self._plots = QStackedLayout()
-        self._plots.addWidget(self.grid)
-        self._plots.addWidget(self.no_metric)
+        self._plots = stack(self.grid, self.no_metric)
         column(self.controls, self.warning, (self._plots, 1), on=drawn, margins=NO_MARGINS, gap_px=GAP_S)
-        self._splitter = _split("plotsSplitter", Qt.Orientation.Horizontal, self, self._lists, drawn)
+        self._splitter = split("plotsSplitter", Qt.Orientation.Horizontal, self, self._lists, drawn)
         self._splitter.setStretchFactor(1, 1)
         self._splitter.setSizes([_CHOICES_CHARACTERS * character, 1000])
         self.empty = EmptyState("page-plots", "", "", "New run…", "add", self)
         self.empty.acted.connect(lambda: self._shell.open_new_run())
-        self._stack = QStackedLayout()
-        self._stack.addWidget(self._splitter)
-        self._stack.addWidget(self.empty)
+        self._stack = stack(self._splitter, self.empty)
         column((self._stack, 1), on=self, margins=PAGE_MARGINS)
 
     def _connect(self) -> None:
@@ -106,7 +102,7 @@ class PlotsPage(QWidget):
         controls.smoothed.connect(grid.smooth_with)
         controls.follow.toggled.connect(grid.set_follow)
         controls.fit.clicked.connect(grid.fit)
-        controls.cursors_wanted.connect(grid.show_cursors)
+        controls.cursors.toggled.connect(grid.show_cursors)
         controls.export_wanted.connect(self.saving.save)
         controls.save_wanted.connect(self._ask_name)
         controls.layout_wanted.connect(self._show_named)
@@ -117,7 +113,7 @@ class PlotsPage(QWidget):
         grid.plot_ready.connect(self._mark.request)
         grid.clicked.connect(self._look_for_checkpoint)
         self.moments.changed.connect(self._mark.request)
-        self.runs.current_changed.connect(self._show_pin)
+        self.runs.list.currentRowChanged.connect(self._show_pin)
         self.pin.clicked.connect(self._pin)
         self.only.clicked.connect(self._show_only)
 
@@ -277,12 +273,3 @@ class PlotsPage(QWidget):
         """Keep the arrangement."""
         super().hideEvent(event)
         self._memory.keep(self._splitter, self._lists)
-
-
-def _split(name: str, way: Qt.Orientation, parent: QWidget, *parts: QWidget) -> QSplitter:
-    splitter = QSplitter(way, parent)
-    splitter.setObjectName(name)
-    splitter.setChildrenCollapsible(False)
-    for part in parts:
-        splitter.addWidget(part)
-    return splitter

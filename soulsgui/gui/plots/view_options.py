@@ -4,22 +4,21 @@ from collections.abc import Iterable
 from functools import partial
 
 from PySide6.QtCore import QSignalBlocker, Signal
-from PySide6.QtWidgets import QCheckBox, QComboBox, QMenu, QWidget
+from PySide6.QtWidgets import QCheckBox, QMenu, QWidget
 
 from soulsgui.gui import text
 from soulsgui.gui.plots.layout import PlotLayout
 from soulsgui.gui.plotting.controls import CurveControls
 from soulsgui.gui.plotting.marks import MARK_KINDS
-from soulsgui.gui.plotting.rows import Axis
+from soulsgui.gui.plotting.rows import UNITS, Axis
 from soulsgui.gui.plotting.scale import ScaleKind
 from soulsgui.gui.widgets.command_button import give_menu
 from soulsgui.gui.widgets.fitting_button import FittingButton
-from soulsgui.gui.widgets.inputs import leave_wheel_to_page
+from soulsgui.gui.widgets.inputs import ChoiceBox
 
-_SCALES = {ScaleKind.LINEAR: "Linear", ScaleKind.LOG: "Log", ScaleKind.SYMLOG: "Symlog"}
+_SCALES = {"Linear": ScaleKind.LINEAR, "Log": ScaleKind.LOG, "Symlog": ScaleKind.SYMLOG}
 _COUNTS = (100, 1_000, 10_000, 100_000, 1_000_000)
 _SPANS_S = (600, 3_600, 21_600, 86_400)
-_UNITS = {Axis.EPISODE: "episodes", Axis.ENV_STEP: "steps", Axis.UPDATE: "updates"}
 _EXPORTS = {
     "csv": "Values in view as &CSV…",
     "png": "Picture as &PNG…",
@@ -34,7 +33,6 @@ class ViewOptions(CurveControls):
 
     Signals:
         changed: Something else is wanted; with the fields of `PlotLayout` that change.
-        cursors_wanted: The two cursors are to be shown, or not.
         export_wanted: Something is to be saved or copied; with its name in `_EXPORTS`.
         save_wanted: What is shown is to be saved as a layout.
         layout_wanted: A saved layout is to be shown; with its name.
@@ -42,7 +40,6 @@ class ViewOptions(CurveControls):
     """
 
     changed = Signal(object)
-    cursors_wanted = Signal(bool)
     export_wanted = Signal(str)
     save_wanted = Signal()
     layout_wanted = Signal(str)
@@ -50,13 +47,9 @@ class ViewOptions(CurveControls):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.scale_box = QComboBox(self)
-        self.scale_box.setAccessibleName("Scale of y")
+        self.scale_box = ChoiceBox("Scale of y", self, _SCALES.items())
         self.scale_box.setToolTip("Symlog is a logarithm on both sides of 0, and linear close to it")
-        for kind, words in _SCALES.items():
-            self.scale_box.addItem(words, kind)
-        self.last_box = QComboBox(self)
-        self.last_box.setAccessibleName("Part of x that is followed")
+        self.last_box = ChoiceBox("Part of x that is followed", self)
         self.each_client = QCheckBox("Each &client", self)
         self.each_client.setToolTip("A curve for each client, for metrics of episodes")
         self.marks = self._menu_button("Marks", "pin")
@@ -68,7 +61,6 @@ class ViewOptions(CurveControls):
         self.export = self._menu_button("Export", "export")
         self.layouts = self._menu_button("Layouts", "save")
         for place, box in enumerate((self.last_box, self.scale_box), 2):
-            leave_wheel_to_page(box)
             self.row.insert_widget(place, box)
         for part in (self.each_client, self.marks, self.cursors, self.export, self.layouts):
             self.row.addWidget(part)
@@ -85,7 +77,6 @@ class ViewOptions(CurveControls):
         )
         self.last_box.activated.connect(lambda: self.changed.emit({"last": self.last_box.currentData()}))
         self.each_client.toggled.connect(lambda on: self.changed.emit({"each_client": on}))
-        self.cursors.toggled.connect(self.cursors_wanted)
 
     def _menu_button(self, words: str, icon: str) -> FittingButton:
         button = FittingButton(words, icon, self)
@@ -101,10 +92,7 @@ class ViewOptions(CurveControls):
         for kind, action in self._kinds.items():
             with QSignalBlocker(action):
                 action.setChecked(kind in layout.marks)
-        self.last_box.clear()
-        for width, words in _parts_of(layout.axis).items():
-            self.last_box.addItem(words, width)
-        self.last_box.setCurrentIndex(max(self.last_box.findData(layout.last), 0))
+        self.last_box.offer(_parts_of(layout.axis), layout.last)
         menu = self.layouts.menu()
         menu.clear()
         menu.addAction("&Save this layout…").triggered.connect(self.save_wanted)
@@ -123,9 +111,9 @@ class ViewOptions(CurveControls):
         self.changed.emit({"marks": tuple(kind for kind, one in self._kinds.items() if one.isChecked())})
 
 
-def _parts_of(axis: Axis) -> dict[float, str]:
-    """Return the widths of x that can be followed, with their words."""
-    unit = _UNITS.get(axis)
+def _parts_of(axis: Axis) -> list[tuple[str, float]]:
+    """Return the parts of x that can be followed: words, and how wide each is."""
+    unit, everything = UNITS.get(axis), ("All of it", 0.0)
     if unit is None:
-        return {0.0: "All of it"} | {float(one): f"Last {text.duration(one)}" for one in _SPANS_S}
-    return {0.0: "All of it"} | {float(one): f"Last {text.compact(one)} {unit}" for one in _COUNTS}
+        return [everything, *((f"Last {text.duration(one)}", float(one)) for one in _SPANS_S)]
+    return [everything, *((f"Last {text.compact(one)} {unit}", float(one)) for one in _COUNTS)]

@@ -4,25 +4,22 @@ import math
 from collections.abc import Iterable
 
 from PySide6.QtCore import QSignalBlocker, Qt, Signal
-from PySide6.QtWidgets import QCheckBox, QComboBox, QLabel, QSizePolicy, QSlider, QWidget
+from PySide6.QtWidgets import QCheckBox, QSizePolicy, QSlider, QWidget
 
 from soulsgui.gui import text
-from soulsgui.gui.plotting.rows import LENGTH, RETURN, Axis, axis_title
+from soulsgui.gui.plotting.rows import LENGTH, MEAN_RETURN, RETURN, Axis, axis_title
 from soulsgui.gui.theme import GAP_S
 from soulsgui.gui.throttle import Throttle
 from soulsgui.gui.widgets.fitting_button import FittingButton
 from soulsgui.gui.widgets.flow_layout import FlowLayout
-from soulsgui.gui.widgets.inputs import leave_wheel_to_page
-from soulsgui.gui.widgets.labels import Label, muted, set_tip
+from soulsgui.gui.widgets.inputs import ChoiceBox, leave_wheel_to_page
+from soulsgui.gui.widgets.labels import Label, caption, muted, set_tip
 from soulsgui.wire.messages.metrics import EVALUATION_RETURN, RESOURCE_PREFIX
 
 _SMOOTH_EVERY_MS = 60
 
 USUAL_SMOOTHING = 40
 """Position of the slider before it is moved, 0 to 100."""
-
-MEAN_RETURN = "mean_return"
-"""Mean return over the last episodes (`stop.window`)."""
 
 _ABBREVIATIONS = {"kl": "KL", "q": "Q", "td": "TD", "s": "(s)", "cpu": "CPU", "gpu": "GPU"}
 _ABBREVIATIONS |= {"percent": "(%)", "bytes": "(bytes)", "bytes/s": "(bytes/s)"}
@@ -85,17 +82,14 @@ class CurveControls(QWidget):
         self.smoothing.valueChanged.connect(self._smoothing_moved)
 
     def _build(self) -> None:
-        self.axis_box = QComboBox(self)
-        for axis in Axis:
-            self.axis_box.addItem(axis_title(axis), axis)
+        self.axis_box = ChoiceBox("", self, [(axis_title(axis), axis) for axis in Axis])
         self.smoothing = QSlider(Qt.Orientation.Horizontal, self)
         self.smoothing.setRange(0, 100)
         self.smoothing.setPageStep(10)
         self.smoothing.setMinimumWidth(60)
         self.smoothing.setMaximumWidth(260)
         self.smoothing.setAccessibleName("Smoothing")
-        for field in (self.axis_box, self.smoothing):
-            leave_wheel_to_page(field)
+        leave_wheel_to_page(self.smoothing)
         self._smoothing_words, self._note = muted(Label(parent=self)), muted(Label(parent=self))
         self.follow = QCheckBox("&Follow", self)
         self.follow.setChecked(True)
@@ -105,9 +99,9 @@ class CurveControls(QWidget):
         self._note.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
         self.row = FlowLayout(GAP_S, parent=self)
         for part in (
-            self._caption("x axis", self.axis_box),
+            caption("x axis", self.axis_box, self),
             self.axis_box,
-            self._caption("S&moothing", self.smoothing),
+            caption("S&moothing", self.smoothing, self),
             self.smoothing,
             self._smoothing_words,
             self._note,
@@ -115,11 +109,6 @@ class CurveControls(QWidget):
             self.fit,
         ):
             self.row.addWidget(part)
-
-    def _caption(self, words: str, buddy: QWidget) -> QLabel:
-        caption = Label(words, self)
-        caption.setBuddy(buddy)
-        return caption
 
     def show_choice(self, axis: Axis, smoothing: int) -> None:
         """Show what is chosen: what x means, and the position of the slider."""

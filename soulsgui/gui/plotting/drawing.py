@@ -15,7 +15,7 @@ from soulsgui.gui import text
 from soulsgui.gui.colours import Colours, Tone, blend
 from soulsgui.gui.icons import colours_of, qcolor
 from soulsgui.gui.plotting.mean import Drawn
-from soulsgui.gui.plotting.rows import Axis, Mark, mark_at
+from soulsgui.gui.plotting.rows import UNITS, Axis, Mark, mark_at
 from soulsgui.gui.plotting.scale import Scale, ScaleKind
 from soulsgui.gui.plotting.series import Piece, Points, Reading
 from soulsgui.gui.plotting.swatch import Swatch
@@ -260,9 +260,6 @@ def _value(name: str, reading: Reading, alone: bool) -> str:
     return f"mean of {text.count(reading.count)}: {words}"
 
 
-_UNITS = {Axis.EPISODE: "episodes", Axis.ENV_STEP: "steps", Axis.UPDATE: "updates"}
-
-
 class Cursors:
     """Two upright lines, A and B, that can be dragged: what lies between them is told."""
 
@@ -305,7 +302,7 @@ class Cursors:
         first = min((one for _, one, _ in known), key=lambda point: abs(point.x - left))
         second = min((one for _, _, one in known), key=lambda point: abs(point.x - right))
         between = abs(second.x - first.x)
-        unit = _UNITS.get(axis)
+        unit = UNITS.get(axis)
         apart = f"{text.count(round(between))} {unit}" if unit else text.duration(between)
         said = [f"A {_places(first, axis)[0]} → B {_places(second, axis)[0]}: {apart}"]
         for name, one, other in known:
@@ -541,16 +538,10 @@ class Legend(QWidget):
 
     def show_reading(self, words: str, with_marks: bool) -> None:
         """Say what stands under the crosshair, or else what the upright lines are where there are any."""
-        if words != self.reading:
-            self._reading.setText(words)
+        self._reading.setText(words)
         # A reading names the one that is near, and needs the room.
         for part in self._moments:
             part.setVisible(with_marks and not words)
-
-    @property
-    def reading(self) -> str:
-        """What stands under the crosshair."""
-        return self._reading.text()
 
 
 _FADED = 0.5

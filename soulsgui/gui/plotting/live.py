@@ -8,6 +8,7 @@ The history of a long run comes in buckets. What is in view is asked for again w
 """
 
 from collections.abc import Sequence
+from functools import partial
 
 from PySide6.QtCore import QObject, QTimer, Signal
 from PySide6.QtWidgets import QWidget
@@ -70,12 +71,9 @@ class LiveCurve(QObject):
         self.clients: list[str] = []
         self.attempts: list[AttemptStart] = []
         self.series = Series("", RETURN)
-        self._fetch = Fetch(widget, lambda: self._query(None, None), _ASK_EVERY_MS)
-        self._fetch.came.connect(self._take_history)
-        self._fetch.failed.connect(self._not_had)
-        self.finer = Fetch(widget, self._ask_finer)
-        self.finer.came.connect(self._take_finer)
-        self.finer.failed.connect(self.failed)
+        whole = partial(self._query, None, None)
+        self._fetch = Fetch(widget, whole, _ASK_EVERY_MS, came=self._take_history, failed=self._not_had)
+        self.finer = Fetch(widget, self._ask_finer, came=self._take_finer, failed=self.failed)
         self._retry = QTimer(self, singleShot=True)
         self._retry.timeout.connect(self._fetch.request)
         self._aside: list[Row] = []

@@ -234,16 +234,6 @@ class Plot(QFrame):
         return self._throttle.waiting or self._live.waiting
 
     @property
-    def empty_text(self) -> str:
-        """What is said in place of a curve; empty when there is one."""
-        return self._empty.text() if self._empty.isVisible() else ""
-
-    @property
-    def x_title(self) -> str:
-        """What is written under x."""
-        return str(self._canvas.getAxis("bottom").labelText)
-
-    @property
     def is_empty(self) -> bool:
         """Whether there is no row to draw."""
         return not any(len(curve.series) for curve in self._curves)

@@ -45,12 +45,19 @@ def axis_title(axis: Axis) -> str:
     return titles[axis]
 
 
+UNITS = {Axis.EPISODE: "episodes", Axis.ENV_STEP: "steps", Axis.UPDATE: "updates"}
+"""What is counted along an axis; the others are time."""
+
+
 UNKNOWN = -1
 """Updates that were made by then, where nobody asked for them."""
 
 RETURN = "return"
 LENGTH = "length"
-_EPISODE_FIELDS = {RETURN: "total_return", LENGTH: "length", "mean_return": "mean_return"}
+MEAN_RETURN = "mean_return"
+"""Mean return over the last episodes (`stop.window`)."""
+EPISODE_FIELDS = {RETURN: "total_return", LENGTH: "length", MEAN_RETURN: "mean_return"}
+"""Where the row of an episode has the metrics that every episode has."""
 
 
 @dataclass(frozen=True)
@@ -131,7 +138,7 @@ def from_history(history: History) -> CurveRows:
 
 def from_episodes(rows: EpisodeRows, metric: str, update: int) -> CurveRows:
     """Return a metric of live episodes that ended after an update, NaN where an episode has none."""
-    name = _EPISODE_FIELDS.get(metric)
+    name = EPISODE_FIELDS.get(metric)
     values = getattr(rows, name) if name else rows.values.get(metric, [None] * len(rows.row))
     updates = [update] * len(rows.row)
     return CurveRows.of(rows.row, rows.attempt, rows.episode, rows.env_steps, rows.time, updates, values)

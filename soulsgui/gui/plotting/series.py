@@ -9,7 +9,7 @@ import numpy.ma  # np.unique imports it when it is first called: that would stop
 from numpy.typing import NDArray
 
 from soulsgui.gui.plotting.rows import (
-    LENGTH,
+    EPISODE_FIELDS,
     RETURN,
     UNKNOWN,
     Axis,
@@ -299,7 +299,7 @@ class Series:
     @property
     def of_episodes(self) -> bool:
         """Whether its rows are episodes; else they are updates."""
-        return self._configured or self.metric in (RETURN, LENGTH, "mean_return")
+        return self._configured or self.metric in EPISODE_FIELDS
 
     @property
     def axis(self) -> Axis:

@@ -12,7 +12,6 @@ from PySide6.QtWidgets import (
     QHBoxLayout,
     QLineEdit,
     QPlainTextEdit,
-    QStackedLayout,
     QWidget,
 )
 
@@ -41,7 +40,7 @@ from soulsgui.gui.shell import Action, Shell, carry_out, export_file, notify_pro
 from soulsgui.gui.states import run_is_active
 from soulsgui.gui.theme import GAP_S
 from soulsgui.gui.widgets.ask import AskingButton
-from soulsgui.gui.widgets.boxes import TAB_MARGINS, column, flow, row
+from soulsgui.gui.widgets.boxes import TAB_MARGINS, column, flow, row, stack
 from soulsgui.gui.widgets.command_button import CommandButton, MoreButton, Words, allow
 from soulsgui.gui.widgets.dialog import FormDialog, ask_where_to_save
 from soulsgui.gui.widgets.empty_state import EmptyState
@@ -139,9 +138,7 @@ class CheckpointsTab(QWidget):
         self.model.layoutChanged.connect(self._allow)
         self.model.dataChanged.connect(self._allow)
         self._empty = EmptyState("save", "No checkpoint yet", "", parent=self)
-        self._stack = QStackedLayout()
-        self._stack.addWidget(self.table)
-        self._stack.addWidget(self._empty)
+        self._stack = stack(self.table, self._empty)
         parts = self._saving_row(), (self._stack, 1), self._chosen_row()
         column(*parts, on=self, margins=TAB_MARGINS)
 
@@ -297,36 +294,33 @@ class CheckpointsTab(QWidget):
         refusal = why_refused("checkpoint.save", connection, status)
         if not self._goes_on():
             refusal = away or "Only an active run can be saved."
-        self.save.allow(not refusal, refusal or "Save a checkpoint now (Ctrl+Shift+S)")
+        self.save.allow(refusal, "Save a checkpoint now (Ctrl+Shift+S)")
         self.note.setEnabled(not refusal)
         self.memory.setEnabled(not refusal)
         self.memory.setVisible(self._goes_on() and not learns_from_log_probs(status.run.algorithm))
-        self.verify.allow(not away, away or "Read every file again and check its hash")
+        self.verify.allow(away, "Read every file again and check its hash")
         self.bin.setEnabled(not away)
         for button in (self.restore, self.purge):
             button.setVisible(in_bin)
             nothing = away or ("" if chosen is not None else "Choose a checkpoint first.")
-            button.allow(not nothing, nothing)
+            button.allow(nothing)
         for part in (self.watch, self.evaluate, self.more):
             part.setVisible(not in_bin)
         reason = why_not_resumed(chosen, "checkpoint")
         self.load.setVisible(active and not in_bin)
         refusal = reason or why_refused("checkpoint.load", connection, status)
         into = f"Let {run_title(status.run)} continue from this checkpoint; clients stay"
-        self.load.allow(not (away or refusal), away or refusal or into)
+        self.load.allow(away or refusal, into)
         self.resume.setVisible(not (in_bin or self._goes_on()))
-        tip = "Continue training from this checkpoint"
-        self.resume.allow(not (away or reason), away or reason or tip)
+        self.resume.allow(away or reason, "Continue training from this checkpoint")
         self._allow_more(chosen, away)
         self._words.setText("" if chosen is None else f"{described(chosen)}. {reason}".strip())
 
     def _allow_more(self, chosen: CheckpointInfo | None, away: str) -> None:
         nothing = away or ("Choose a checkpoint first." if chosen is None else "")
         damaged = nothing or (chosen.error or "It is damaged." if chosen and not chosen.valid else "")
-        self.watch.setEnabled(not damaged)
-        self.watch.explain(damaged or "See this checkpoint play")
-        self.evaluate.setEnabled(not damaged)
-        self.evaluate.explain(damaged or "Play episodes with it, alongside the training")
+        self.watch.allow(damaged, "See this checkpoint play")
+        self.evaluate.allow(damaged, "Play episodes with it, alongside the training")
         allow(self.edit, damaged, "Your own words about it")
         pinned = chosen is not None and chosen.pinned
         self.pin.setText("Unpin" if pinned else "Pin")

@@ -4,7 +4,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QWidget
 
 from soulsgui.gui import text
@@ -107,13 +106,7 @@ def _column_of(place: int, name: str) -> Column[Line]:
 
 
 class ComparePanel(QWidget):
-    """The chosen runs, or experiments, side by side.
-
-    Signals:
-        trash_wanted: The chosen runs are to be thrown away.
-    """
-
-    trash_wanted = Signal()
+    """The chosen runs, or experiments, side by side."""
 
     def __init__(self, feed: Feed, shell: Shell, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -129,7 +122,6 @@ class ComparePanel(QWidget):
         self.curves.clicked.connect(lambda: self._shell.show_page(PLOTS, **self._drawable))
         self.trash = FittingButton("Move runs to the bin", "trash", self)
         self.trash.setProperty(ALSO, "delete remove")
-        self.trash.clicked.connect(self.trash_wanted)
         head = row(self._title, (self._words, 1), self.curves, self.trash)
         column(head, self.warning, (self.table, 1), on=self, margins=TAB_MARGINS)
         self._fetch = Fetch(self, self._ask, came=self._take, failed=self._failed)
@@ -148,13 +140,9 @@ class ComparePanel(QWidget):
         kept = [why_run_not_trashed(one, active) for one in rows if not isinstance(one, GroupRow)]
         refusal = why_not(self._feed.connection) or next(filter(None, kept), "")
         refusal = refusal or ("" if kept else "Delete the runs of an experiment one by one.")
-        self.trash.setEnabled(not refusal)
-        self.trash.explain(refusal or "They can be put back from there")
-        drawn = any(self._drawable.values())
-        self.curves.setEnabled(drawn)
-        self.curves.explain(
-            "Show them over each other on the page of plots" if drawn else "None has a curve."
-        )
+        self.trash.allow(refusal, "They can be put back from there")
+        no_curve = "" if any(self._drawable.values()) else "None has a curve."
+        self.curves.allow(no_curve, "Show them over each other on the page of plots")
         if others:
             self._fetch.forget()
             self._show([], [])

@@ -7,7 +7,7 @@ from typing import Any
 
 from PySide6.QtCore import Qt, QUrl, Signal
 from PySide6.QtGui import QDesktopServices, QGuiApplication
-from PySide6.QtWidgets import QPushButton, QSizePolicy, QStackedLayout, QTabWidget, QWidget
+from PySide6.QtWidgets import QPushButton, QSizePolicy, QTabWidget, QWidget
 
 from soulsgui.config.paths import Folders
 from soulsgui.config.schema import shipped_values
@@ -31,12 +31,12 @@ from soulsgui.gui.runs.videos import VideosTab
 from soulsgui.gui.settings.form import SettingsForm
 from soulsgui.gui.settings.spec import specs
 from soulsgui.gui.shell import Shell, carry_out, export_file, notify_problem
-from soulsgui.gui.shell.pages import PLOTS
+from soulsgui.gui.shell.pages import LOGS, PLOTS
 from soulsgui.gui.states import run_look
 from soulsgui.gui.theme import GAP_S, GAP_XS
 from soulsgui.gui.widgets.agree import run_dialog
 from soulsgui.gui.widgets.ask import AskingButton
-from soulsgui.gui.widgets.boxes import NO_MARGINS, TAB_MARGINS, column, flow, row
+from soulsgui.gui.widgets.boxes import NO_MARGINS, TAB_MARGINS, column, flow, row, stack
 from soulsgui.gui.widgets.command_button import CommandButton, MoreButton, Words, allow
 from soulsgui.gui.widgets.dialog import ask_where_to_save
 from soulsgui.gui.widgets.empty_state import EmptyState
@@ -68,9 +68,7 @@ class EventsTab(QWidget):
         self.table.row_opened.connect(lambda _: self._show_log())
         self.table.offer(lambda: [self.log])
         self._empty = EmptyState("bell", "", "", parent=self)
-        self._stack = QStackedLayout()
-        self._stack.addWidget(self.table)
-        self._stack.addWidget(self._empty)
+        self._stack = stack(self.table, self._empty)
         self.words = muted(wrapped("", self, selectable=True))
         self.log = QPushButton("Show the log", self)
         dress(self.log, "log")
@@ -136,7 +134,7 @@ class EventsTab(QWidget):
 
     def _show_log(self) -> None:
         if self.chosen is not None:
-            self._shell.show_page("logs", service=self.chosen.service or "trainer", run=self._run)
+            self._shell.show_page(LOGS, service=self.chosen.service or "trainer", run=self._run)
 
 
 class RunSettingsTab(QWidget):
@@ -337,15 +335,13 @@ class RunDetails(QWidget):
         reason = away or why_not_resumed(self._run)
         saved = self._run is None or self._run.resumable
         begins = "Continue from its newest checkpoint" if saved else "Begin again: it has no checkpoint"
-        self.resume.allow(not reason, reason or f"{begins}, as a new attempt")
+        self.resume.allow(reason, f"{begins}, as a new attempt")
         self.without_goal.setVisible(self._run is not None and has_reached(self._run))
-        self.without_goal.allow(not away, away or f"{begins}, until it is stopped")
+        self.without_goal.allow(away, f"{begins}, until it is stopped")
         chosen = "Choose a run first." if self._run is None else ""
-        tip = "Open New run with the settings of this one"
-        self.again.allow(not (away or chosen), away or chosen or tip)
-        self.curves.setEnabled(not chosen)
-        self.curves.explain(chosen or "Show it on the page of plots")
-        self.edit.setEnabled(not (away or chosen))
+        self.again.allow(away or chosen, "Open New run with the settings of this one")
+        self.curves.allow(chosen, "Show it on the page of plots")
+        self.edit.allow(away or chosen)
         path = self._folder
         allow(self.copy, "" if path else away or chosen, path)
         pinned = self._run is not None and self._run.pinned

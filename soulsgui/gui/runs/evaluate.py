@@ -3,11 +3,11 @@
 from typing import Any
 
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QCheckBox, QFormLayout, QSpinBox, QWidget
+from PySide6.QtWidgets import QCheckBox, QFormLayout, QWidget
 
 from soulsgui.gui.widgets.command_button import Words
 from soulsgui.gui.widgets.dialog import FormDialog
-from soulsgui.gui.widgets.inputs import give_room, leave_wheel_to_page
+from soulsgui.gui.widgets.inputs import NumberBox
 from soulsgui.gui.widgets.labels import muted, wrapped
 
 _CHARACTERS = 56
@@ -28,8 +28,9 @@ class EvaluateDialog(FormDialog):
     def __init__(self, what: str, film: bool, parent: QWidget | None = None) -> None:
         super().__init__("evaluateDialog", "Film episodes" if film else "Evaluate", parent)
         self._film = film
-        self.episodes = self._number(1, _MOST_EPISODES, _FILMED if film else _EPISODES)
-        self.seed = self._number(0, _LARGEST_SEED, 0)
+        self.episodes = NumberBox(1, _MOST_EPISODES, self)
+        self.episodes.setValue(_FILMED if film else _EPISODES)
+        self.seed = NumberBox(0, _LARGEST_SEED, self)
         self.seed.setToolTip("Of the first episode; each further one has the next")
         self.stochastic = QCheckBox("&Sample actions instead of taking the best ones", self)
         form = QFormLayout()
@@ -41,14 +42,6 @@ class EvaluateDialog(FormDialog):
         hint = f"{what}: it plays alongside the training, in a process of lower priority."
         foot = self.foot(main=[self.main], leave="&Cancel")
         self.arrange(form, muted(wrapped(hint, self)), foot=foot, characters=_CHARACTERS)
-
-    def _number(self, least: int, most: int, value: int) -> QSpinBox:
-        field = QSpinBox(self)
-        give_room(field)
-        leave_wheel_to_page(field)
-        field.setRange(least, most)
-        field.setValue(value)
-        return field
 
     def _send(self) -> None:
         params: dict[str, Any] = {"episodes": self.episodes.value(), "seed": self.seed.value()}

@@ -5,7 +5,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import QModelIndex, Qt, Signal
-from PySide6.QtWidgets import QComboBox, QSplitter, QStackedLayout, QWidget
+from PySide6.QtWidgets import QWidget
 
 from soulsgui.gui import text
 from soulsgui.gui.colours import Tone
@@ -20,11 +20,11 @@ from soulsgui.gui.shell import Shell, notify_problem
 from soulsgui.gui.shell.pages import PLOTS
 from soulsgui.gui.states import Look, run_look
 from soulsgui.gui.widgets.ask import AskingButton
-from soulsgui.gui.widgets.boxes import NO_MARGINS, TAB_MARGINS, column, row
+from soulsgui.gui.widgets.boxes import NO_MARGINS, TAB_MARGINS, column, row, split, stack
 from soulsgui.gui.widgets.command_button import Words
 from soulsgui.gui.widgets.fitting_button import FittingButton
-from soulsgui.gui.widgets.inputs import leave_wheel_to_page
-from soulsgui.gui.widgets.labels import Heading, Label, muted, wrapped
+from soulsgui.gui.widgets.inputs import ChoiceBox
+from soulsgui.gui.widgets.labels import Heading, caption, muted, wrapped
 from soulsgui.gui.widgets.table import Deed, Table
 from soulsgui.wire.control import ApiError, Experiment, RunSummary, SweepStatus, SweepTrial
 
@@ -65,19 +65,14 @@ class ExperimentPart(QWidget):
         super().__init__(parent)
         self._feed = feed
         self._experiment = ""
-        self.score = QComboBox(self)
-        leave_wheel_to_page(self.score)
-        for name, title in SCORE_TITLES.items():
-            self.score.addItem(title, name)
+        self.score = ChoiceBox("", self, [(title, name) for name, title in SCORE_TITLES.items()])
         self.score.currentIndexChanged.connect(self.refresh)
-        label = Label("&Judged by the", self)
-        label.setBuddy(self.score)
         self.words = wrapped("", self, selectable=True)
         self.model = RecordsModel(SEED_COLUMNS, lambda run: run.id, parent=self)
         self.table = Table("experimentTable", "Runs of the experiment", self)
         self.table.setModel(self.model)
         self.table.sort_by(self.model.column_number("seed"))
-        head = row(label, self.score, None)
+        head = row(caption("&Judged by the", self.score, self), self.score, None)
         column(head, self.words, (self.table, 1), on=self, margins=NO_MARGINS)
         self._fetch = Fetch(self, self._ask, came=self._take, failed=self._failed, late=True)
 
@@ -224,10 +219,7 @@ class SweepPart(QWidget):
         self.table.entered.connect(self._mark)
         self.table.viewportEntered.connect(lambda: self._mark(self.table.currentIndex()))
         self.parallel: ParallelPlot | None = None
-        self._split = QSplitter(Qt.Orientation.Horizontal, self)
-        self._split.setObjectName("sweepSplitter")
-        self._split.setChildrenCollapsible(False)
-        self._split.addWidget(self.table)
+        self._split = split("sweepSplitter", Qt.Orientation.Horizontal, self, self.table)
         self.use = FittingButton("Use the best for a new run", "play", self)
         self.use.clicked.connect(self._use)
         words = Words("Stop the sweep…", "Ending its trial …", "Stopped")
@@ -300,11 +292,10 @@ class SweepPart(QWidget):
         away = why_not(self._feed.connection)
         best = self.sweep.best if self.sweep is not None else None
         none = away or ("" if best is not None else "No trial is complete yet.")
-        self.use.setEnabled(not none)
-        self.use.explain(none or "Open New run with what it found")
+        self.use.allow(none, "Open New run with what it found")
         goes_on = self.sweep is not None and self.sweep.state == "running"
         self.stop.setVisible(goes_on)
-        self.stop.allow(not away, away or "End it, and the runs of its trials")
+        self.stop.allow(away, "End it, and the runs of its trials")
 
     def _use(self) -> None:
         if self.sweep is not None and self.sweep.best is not None:
@@ -329,9 +320,7 @@ class GroupPanel(QWidget):
         self.curves.clicked.connect(lambda: shell.show_page(PLOTS, runs=self._runs))
         self.experiment = ExperimentPart(feed, self)
         self.sweep = SweepPart(feed, shell, self)
-        self._stack = QStackedLayout()
-        self._stack.addWidget(self.experiment)
-        self._stack.addWidget(self.sweep)
+        self._stack = stack(self.experiment, self.sweep)
         head = row(self._title, (self._facts, 1), self.curves)
         column(head, (self._stack, 1), on=self, margins=TAB_MARGINS)
 

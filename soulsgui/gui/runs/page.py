@@ -6,7 +6,7 @@ from typing import Any
 
 from PySide6.QtCore import QModelIndex, Qt
 from PySide6.QtGui import QGuiApplication, QHideEvent, QKeySequence, QShortcut, QShowEvent
-from PySide6.QtWidgets import QHBoxLayout, QPushButton, QSplitter, QStackedLayout, QStackedWidget, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QPushButton, QStackedWidget, QWidget
 
 from soulsgui.gui import text
 from soulsgui.gui.feed import Call, Feed, together
@@ -24,7 +24,7 @@ from soulsgui.gui.shell.pages import RUNS
 from soulsgui.gui.states import run_is_active
 from soulsgui.gui.throttle import Throttle
 from soulsgui.gui.widgets.ask import AskingButton
-from soulsgui.gui.widgets.boxes import PAGE_MARGINS, column, row
+from soulsgui.gui.widgets.boxes import PAGE_MARGINS, column, row, split, stack
 from soulsgui.gui.widgets.command_button import Words
 from soulsgui.gui.widgets.dialog import ask_for_file
 from soulsgui.gui.widgets.empty_state import EmptyState
@@ -75,7 +75,7 @@ class RunsPage(QWidget):
         feed.allowed_changed.connect(self._allow_start)
         self.details.edited.connect(self._edited)
         self.details.trash_wanted.connect(self._trash)
-        self.compare.trash_wanted.connect(self._trash)
+        self.compare.trash.clicked.connect(self._trash)
         self.thrown.changed.connect(self._fetch_bin.request)
         self.group.sweep.run_wanted.connect(lambda run: self.show_where(run=run))
         self.refresh()
@@ -92,22 +92,16 @@ class RunsPage(QWidget):
         self.table.row_opened.connect(self._opened)
         self.table.offer(self._deeds)
         self.table.row_reached.connect(self._chosen_by_hand)
-        self._splitter = QSplitter(Qt.Orientation.Vertical, self)
-        self._splitter.setObjectName("runsSplitter")
-        self._splitter.setChildrenCollapsible(False)
         self._panels = QStackedWidget(self)
         for panel in (self.details, self.compare, self.group, self.queue, self.thrown):
             self._panels.addWidget(panel)
-        self._splitter.addWidget(self.table)
-        self._splitter.addWidget(self._panels)
+        self._splitter = split("runsSplitter", Qt.Orientation.Vertical, self, self.table, self._panels)
         self._splitter.setStretchFactor(0, 2)
         self._splitter.setStretchFactor(1, 3)
         self._splitter.setSizes([2000, 3000])
         self.empty = EmptyState("page-runs", "", "", "New run…", "add", self)
         self.empty.acted.connect(self._shell.open_new_run)
-        self._stack = QStackedLayout()
-        self._stack.addWidget(self._splitter)
-        self._stack.addWidget(self.empty)
+        self._stack = stack(self._splitter, self.empty)
         self._stack.setCurrentIndex(1)
         column(self._head(), (self._stack, 1), on=self, margins=PAGE_MARGINS)
 
@@ -217,10 +211,9 @@ class RunsPage(QWidget):
         self._count.setText(told if total else "")
         self.purge.setVisible(self.bin.isChecked())
         away = why_not(self._feed.connection)
-        self.bring.setEnabled(not away)
-        self.bring.explain(away or "Take a run from a file (.soulsrun) into the library")
+        self.bring.allow(away, "Take a run from a file (.soulsrun) into the library")
         refusal = away or ("" if total else "The bin is empty.")
-        self.purge.allow(not refusal, refusal)
+        self.purge.allow(refusal)
         self._choose()
 
     def _say_empty(self) -> None:

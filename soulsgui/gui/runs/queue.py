@@ -72,7 +72,7 @@ class QueuePanel(QWidget):
             ("all", "", "All runs of its experiment that wait"),
             ("sweep", "", "End it, with this trial"),
         ):
-            self.buttons[name].allow(not (away or refusal), away or refusal or hint)
+            self.buttons[name].allow(away or refusal, hint)
         self.buttons["all"].setVisible(bool(row.experiment))
         self.buttons["sweep"].setVisible(bool(row.sweep))
 
@@ -135,8 +135,8 @@ class BinPanel(QWidget):
         self._title.setText(self._what())
         self._facts.setText(f"{text.size(self._bytes)} become free when they are removed for good.")
         away = why_not(self._feed.connection)
-        self.restore.allow(not away, away or "Put them among the runs again")
-        self.purge.allow(not away, away or "Make room; they can't be put back then")
+        self.restore.allow(away, "Put them among the runs again")
+        self.purge.allow(away, "Make room; they can't be put back then")
 
     @property
     def _bytes(self) -> int:

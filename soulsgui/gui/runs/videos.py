@@ -8,7 +8,7 @@ from pathlib import PurePath
 from typing import Any
 
 from pydantic import ValidationError
-from PySide6.QtWidgets import QStackedLayout, QWidget
+from PySide6.QtWidgets import QWidget
 
 from soulsgui.gui import text
 from soulsgui.gui.feed import Feed
@@ -17,7 +17,7 @@ from soulsgui.gui.models.records import Column, RecordsModel, number
 from soulsgui.gui.runs.evaluate import EvaluateDialog
 from soulsgui.gui.runs.models import evaluated_words
 from soulsgui.gui.shell import Shell, carry_out
-from soulsgui.gui.widgets.boxes import TAB_MARGINS, column, row
+from soulsgui.gui.widgets.boxes import TAB_MARGINS, column, row, stack
 from soulsgui.gui.widgets.dialog import ask_where_to_save
 from soulsgui.gui.widgets.empty_state import EmptyState
 from soulsgui.gui.widgets.fitting_button import FittingButton
@@ -93,9 +93,7 @@ class VideosTab(QWidget):
         self.table.offer(lambda: [self.save])
         hint = "Film a few episodes of its newest checkpoint here, or of any one from its menu."
         self._empty = EmptyState("play", "No video yet", hint, parent=self)
-        self._stack = QStackedLayout()
-        self._stack.addWidget(self.table)
-        self._stack.addWidget(self._empty)
+        self._stack = stack(self.table, self._empty)
         about = muted(
             wrapped("The server keeps the newest few while it runs: save what you want to keep.", self)
         )
@@ -120,12 +118,8 @@ class VideosTab(QWidget):
     def show_connection(self, *_: object) -> None:
         """Allow what the connection allows."""
         away = why_not(self._feed.connection)
-        for button, reason in (
-            (self.film, away),
-            (self.save, away or ("" if self.chosen else "Choose a video first.")),
-        ):
-            button.setEnabled(not reason)
-            button.explain(reason)
+        self.film.allow(away)
+        self.save.allow(away or ("" if self.chosen else "Choose a video first."))
 
     @property
     def chosen(self) -> Film | None:

@@ -5,7 +5,7 @@ import re
 from typing import Any
 
 from PySide6.QtCore import QEvent, QSignalBlocker, QSize, Qt, Signal
-from PySide6.QtWidgets import QCheckBox, QComboBox, QLineEdit, QPushButton, QSizePolicy, QWidget
+from PySide6.QtWidgets import QCheckBox, QLineEdit, QPushButton, QSizePolicy, QWidget
 
 from soulsgui.config.declaring import Effect
 from soulsgui.gui.colours import Tone
@@ -14,7 +14,7 @@ from soulsgui.gui.settings.spec import FieldSpec, Kind, as_yaml
 from soulsgui.gui.text import spaced, tip
 from soulsgui.gui.theme import GAP_M, GAP_S, GAP_XS
 from soulsgui.gui.widgets.boxes import NO_MARGINS, column, flow, row
-from soulsgui.gui.widgets.inputs import leave_wheel_to_page
+from soulsgui.gui.widgets.inputs import ChoiceBox
 from soulsgui.gui.widgets.labels import (
     Badge,
     Heading,
@@ -92,8 +92,7 @@ class ChoiceEditor(Editor):
 
     def __init__(self, spec: FieldSpec, parent: QWidget | None = None) -> None:
         super().__init__(spec, parent)
-        self._box = QComboBox(self)
-        leave_wheel_to_page(self._box)
+        self._box = ChoiceBox("", self)
         self._box.addItems(list(spec.choices))
         self._box.currentIndexChanged.connect(lambda _: self.edited.emit())
         self._hold(self._box)

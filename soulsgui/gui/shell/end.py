@@ -1,7 +1,6 @@
 """The strip below the pages that says how a run ended, and offers what next."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from PySide6.QtWidgets import QFrame, QSizePolicy, QWidget
 
@@ -9,8 +8,8 @@ from soulsgui.gui import text
 from soulsgui.gui.colours import Tone
 from soulsgui.gui.feed import Call, Feed
 from soulsgui.gui.icons import make_primary
+from soulsgui.gui.models.connection import BannerWords
 from soulsgui.gui.models.rules import goal_words, window_words
-from soulsgui.gui.server_lists import ServerList
 from soulsgui.gui.shell.pages import CLIENT, LOGS, OVERVIEW
 from soulsgui.gui.shell.protocol import Shell, notify_problem
 from soulsgui.gui.states import shown_state
@@ -28,21 +27,11 @@ _WORDS_CHARACTERS = 48
 _BEGINS = ("run.start", "run.resume")
 
 
-@dataclass(frozen=True)
-class EndWords:
-    """How a run ended."""
-
-    icon: str
-    tone: Tone
-    title: str
-    detail: str = ""
-
-
-def end_words(run: RunStatus) -> EndWords | None:
+def end_words(run: RunStatus) -> BannerWords | None:
     """Return what to say of a run that ended by itself; None while it goes on or when it was stopped."""
     after, steps, mean = text.duration(run.seconds), text.count(run.env_steps), text.value(run.mean_return)
     if run.state == "failed":
-        return EndWords("state-bad", Tone.BAD, "The run failed", run.error)
+        return BannerWords("state-bad", Tone.BAD, "The run failed", run.error)
     if run.state != "finished":
         return None
     if run.reached == "mean_return":
@@ -55,10 +44,10 @@ def end_words(run: RunStatus) -> EndWords | None:
             "both": f"{window_words(run)}: {mean}; greedy episodes confirmed it.",
             "training": f"{window_words(run)}: {mean}.",
         }[run.goal_judged_by]
-        return EndWords("star", Tone.GOOD, title, detail)
+        return BannerWords("star", Tone.GOOD, title, detail)
     best = text.value(run.best_mean_return)
     detail = f"Mean return at its end {mean}; the highest during the run, that of its best model: {best}."
-    return EndWords("state-finished", Tone.GOOD, f"Finished: made {steps} steps in {after}", detail)
+    return BannerWords("state-finished", Tone.GOOD, f"Finished: made {steps} steps in {after}", detail)
 
 
 def next_preset(presets: Iterable[Preset], run: RunStatus, runs: Iterable[RunSummary]) -> Preset | None:
@@ -83,20 +72,11 @@ class EndStrip(QFrame):
     On the overview it says so of every such run; below other pages when that is news.
     """
 
-    def __init__(
-        self,
-        feed: Feed,
-        runs: ServerList[RunSummary],
-        presets: ServerList[Preset],
-        shell: Shell,
-        parent: QWidget | None = None,
-    ) -> None:
+    def __init__(self, feed: Feed, shell: Shell, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setObjectName("endStrip")
         self.setProperty("part", "banner")
         self._feed = feed
-        self._runs = runs
-        self._presets = presets
         self._run = feed.status.run
         self._page = ""
         self._is_news = False
@@ -126,7 +106,7 @@ class EndStrip(QFrame):
         feed.snapshot_taken.connect(self._look)
         feed.run_changed.connect(self._look)
         feed.asked.connect(self._asked)
-        for listed in (runs, presets):
+        for listed in (feed.lists.runs, feed.lists.presets):
             listed.changed.connect(self._offer_next)
         self._show()
 
@@ -175,14 +155,14 @@ class EndStrip(QFrame):
             part.setVisible(not failed)
         self.invite.setVisible(not failed and played_here(self._feed.status.clients))
         self.log.setVisible(failed)
-        self._presets.want()
+        self._feed.lists.presets.want()
         self._offer_next()
         self.show()
 
     def _offer_next(self) -> None:
-        run = self._run
+        run, lists = self._run, self._feed.lists
         solved = run.reached == "mean_return" and not run.sweep  # after a sweep its best settings are next
-        found = next_preset(self._presets.entries, run, self._runs.entries) if solved else None
+        found = next_preset(lists.presets.entries, run, lists.runs.entries) if solved else None
         self._next = found
         self.next.setVisible(found is not None)
         if found is not None:

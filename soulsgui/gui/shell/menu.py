@@ -7,7 +7,6 @@ from PySide6.QtCore import QSignalBlocker, Signal
 from PySide6.QtGui import QAction, QKeySequence
 from PySide6.QtWidgets import (
     QCheckBox,
-    QComboBox,
     QFormLayout,
     QMenu,
     QWidget,
@@ -20,12 +19,12 @@ from soulsgui.gui.models.rules import Question, run_title
 from soulsgui.gui.preferences import FONT_PERCENTS, AtClosing, AtLeaving, Preferences
 from soulsgui.gui.shell.tray import why_no_tray
 from soulsgui.gui.states import clients_here, run_is_active
-from soulsgui.gui.text import plural, tip
+from soulsgui.gui.text import plural
 from soulsgui.gui.theme import GAP_M, Theme, ThemeChoice
 from soulsgui.gui.widgets.ask import ask
-from soulsgui.gui.widgets.command_button import ALSO
+from soulsgui.gui.widgets.command_button import ALSO, allow
 from soulsgui.gui.widgets.dialog import FittingDialog
-from soulsgui.gui.widgets.inputs import leave_wheel_to_page
+from soulsgui.gui.widgets.inputs import ChoiceBox
 from soulsgui.gui.widgets.labels import muted, set_tip, wrapped
 from soulsgui.process import own_command
 from soulsgui.system import can_start_at_login, start_at_login, starts_at_login
@@ -90,14 +89,10 @@ class SettingsDialog(FittingDialog):
 
     def _box(
         self, choices: Mapping[Any, str], name: str, then: Callable[[Any], None] | None = None
-    ) -> QComboBox:
+    ) -> ChoiceBox:
         """Return a box that shows a preference and keeps the one that is chosen."""
-        box = QComboBox(self)
-        leave_wheel_to_page(box)
-        values = list(choices)
-        for value, words in choices.items():
-            box.addItem(words, value)
-        box.setCurrentIndex(values.index(kept) if (kept := getattr(self._preferences, name)) in values else 0)
+        box, values = ChoiceBox("", self), list(choices)
+        box.offer([(words, value) for value, words in choices.items()], getattr(self._preferences, name))
 
         def choose(place: int) -> None:
             setattr(self._preferences, name, values[place])
@@ -190,10 +185,8 @@ class WindowMenu(QMenu):
 
     def _update(self) -> None:
         refusal = why_not(self._feed.connection)
-        self.invite.setEnabled(not refusal)
-        self.invite.setToolTip(tip(refusal) or "Let another computer play for this server")
-        self.shut_down.setEnabled(not refusal)
-        self.shut_down.setToolTip(tip(refusal) or "End the run, Redis and the runner")
+        allow(self.invite, refusal, "Let another computer play for this server")
+        allow(self.shut_down, refusal, "End the run, Redis and the runner")
 
     def _ask_shut_down(self) -> None:
         ask(self._window, shutdown_question(self._feed.status), self._shut_down)

@@ -406,20 +406,12 @@ class Toolbar(QToolBar):
             (self.stop, "run.stop", "Save and end the run; Redis and remote clients stay"),
             (self.quicksave, "checkpoint.save", "Save a checkpoint now (Ctrl+Shift+S)"),
         ):
-            _allow(button, why_refused(name, connection, self._feed.status), hint)
+            button.allow(why_refused(name, connection, self._feed.status), hint)
         if connection.config is not None:
-            _allow(self.configure, "", "Fix the mistakes that keep the server from starting")
+            self.configure.allow("", "Fix the mistakes that keep the server from starting")
         else:
-            _allow(self.configure, why_not(connection), "Settings of the next run and the server")
+            self.configure.allow(why_not(connection), "Settings of the next run and the server")
         state = run.state if connection.live else ""
         elsewhere = other_side(self._mode, state, self._client.playing)
         self.badge.setText(elsewhere)
         self.badge.setVisible(bool(elsewhere))
-
-
-def _allow(button: FittingButton, refusal: str, tip: str) -> None:
-    if isinstance(button, CommandButton):
-        button.allow(not refusal, refusal or tip)
-    else:
-        button.setEnabled(not refusal)
-        button.explain(refusal or tip)

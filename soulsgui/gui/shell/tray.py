@@ -16,6 +16,7 @@ from soulsgui.gui.icons import app_icon, dress, icon, palette_colours, pixmap, q
 from soulsgui.gui.models.connection import Connection, why_not
 from soulsgui.gui.states import Look
 from soulsgui.gui.text import tip, unmarked
+from soulsgui.gui.widgets.command_button import allow
 from soulsgui.wire.control import ApiError
 from soulsgui.wire.control.states import CLIENT
 
@@ -138,8 +139,7 @@ class Tray(QObject):
         self.icon.setToolTip(tip(f"SoulsGUI: {words.look.word}"))
         actions = (self.pause, self.resume, self.stop)
         for action, why in zip(actions, why_off(words, connection), strict=True):
-            action.setEnabled(not why)
-            action.setToolTip(tip(why))
+            allow(action, why)
         if words.look != self._look:
             self._look = words.look
             # A tray has colours of its own; the mark stands on a disc that it brings along.

@@ -163,8 +163,7 @@ class MainWindow(QMainWindow):
         listed = [entry for entry in self._entries.values() if entry.listed and entry.mode is Mode.SERVER]
         self.navigation = Navigation(listed, self)
         self.pages = PageStack(self._entries, self._feed, self)
-        lists = self._feed.lists
-        self.end_strip = EndStrip(self._feed, lists.runs, lists.presets, self, self)
+        self.end_strip = EndStrip(self._feed, self, self)
         # What comes and goes stands below the page: nothing that is read or pointed at moves for it.
         beside = column(self.banner, (self.pages, 1), self.end_strip, self.messages, gap_px=0)
         inside = QWidget(self)
@@ -174,7 +173,7 @@ class MainWindow(QMainWindow):
         self.status_line = StatusLine(self)
         self.statusBar().addWidget(self.status_line, 1)
         self.jobs = JobStrip(self._feed, self)
-        self.jobs.problem.connect(self.show_problem)
+        self.jobs.cancel.problem.connect(self.show_problem)
         self.statusBar().addPermanentWidget(self.jobs)
         self.statusBar().setSizeGripEnabled(False)
         self._status = Throttle(self, self._show_status, _STATUS_EVERY_MS)
@@ -545,8 +544,7 @@ class MainWindow(QMainWindow):
         )
 
     def _event_chosen(self, event: Event) -> None:
-        where = {"service": event.service, "run": event.run_id, "time": event.time}
-        self.show_page(LOGS, **{name: value for name, value in where.items() if value})
+        self.show_page(LOGS, service=event.service, run=event.run_id, time=event.time)
 
     def _notification_opened(self, event: Event) -> None:
         self.come_forward()

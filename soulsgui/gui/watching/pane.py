@@ -11,7 +11,6 @@ from PySide6.QtCore import QSignalBlocker, Qt, QTimer, Signal
 from PySide6.QtWidgets import (
     QAbstractSpinBox,
     QBoxLayout,
-    QComboBox,
     QGridLayout,
     QProgressBar,
     QSlider,
@@ -34,8 +33,8 @@ from soulsgui.gui.widgets.boxes import NO_MARGINS, column, row
 from soulsgui.gui.widgets.dialog import ask_where_to_save
 from soulsgui.gui.widgets.empty_state import EmptyState
 from soulsgui.gui.widgets.fitting_button import FittingButton
-from soulsgui.gui.widgets.inputs import leave_wheel_to_page
-from soulsgui.gui.widgets.labels import Label, keep_place, muted, set_property, wrapped
+from soulsgui.gui.widgets.inputs import ChoiceBox
+from soulsgui.gui.widgets.labels import Label, caption, keep_place, muted, set_property, wrapped
 from soulsgui.wire.control import (
     BEST,
     NEWEST,
@@ -68,11 +67,9 @@ class WatchPane(QWidget):
 
     Signals:
         changed: It plays, rests or has come to its end.
-        episode_wanted: An episode was chosen; with its number from 0.
     """
 
     changed = Signal()
-    episode_wanted = Signal(int)
 
     def __init__(
         self,
@@ -103,12 +100,8 @@ class WatchPane(QWidget):
         self._list.request()
 
     def _build(self) -> None:
-        self.checkpoint = QComboBox(self)
-        self.checkpoint.setAccessibleName("Checkpoint")
+        self.checkpoint = ChoiceBox("Checkpoint", self, characters=16)
         self.checkpoint.setToolTip("Which weights play")
-        self.checkpoint.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
-        self.checkpoint.setMinimumContentsLength(16)
-        leave_wheel_to_page(self.checkpoint)
         self.checkpoint.activated.connect(lambda: self.start())
         self.save = FittingButton("Save &video…", "export", self)
         self.save.clicked.connect(self._ask_where_to_save)
@@ -118,13 +111,9 @@ class WatchPane(QWidget):
         self.stack = QStackedWidget(self)
         self.stack.addWidget(self.empty)
         self.stack.addWidget(self.picture)
-        self.episode = QComboBox(self)
+        self.episode = ChoiceBox("", self, characters=len(_of_all(EPISODES)) + 7)  # with a return
         self.episode.setToolTip("Choose which one to see: it is shown again, or played from its own seed")
-        self.episode.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
-        self.episode.setMinimumContentsLength(len(_of_all(EPISODES)) + 7)  # with a return
         self.episode.addItems([_of_all(number) for number in range(EPISODES)])
-        leave_wheel_to_page(self.episode)
-        self.episode.activated.connect(self.episode_wanted)
         self.facts = {name: Label(text.NOTHING, self) for name in _FACTS}
         self.heading, self.bars = muted(Label("", self)), ActionBars(self)
         self.slider = QSlider(Qt.Orientation.Horizontal, self)
@@ -163,9 +152,7 @@ class WatchPane(QWidget):
         grid = QGridLayout()
         grid.setHorizontalSpacing(GAP_M)
         grid.setColumnStretch(1, 1)
-        label = muted(Label("&Episode", self))
-        label.setBuddy(self.episode)
-        grid.addWidget(label, 0, 0)
+        grid.addWidget(muted(caption("&Episode", self.episode, self)), 0, 0)
         grid.addWidget(self.episode, 0, 1)
         for line, (name, value) in enumerate(self.facts.items(), 1):
             value.setProperty("heading", "0")
@@ -192,15 +179,11 @@ class WatchPane(QWidget):
         valid = (one for one in listed.checkpoints if one.valid)
         whole = sorted(valid, key=lambda one: (one.updates, one.created))[::-1]
         active = self._feed.status.run
-        with QSignalBlocker(self.checkpoint):
-            self.checkpoint.clear()
-            if active.id == self._run.id and run_is_active(active.state):
-                self.checkpoint.addItem("The newest weights, as they are trained", NEWEST)
-            for one in whole:
-                self.checkpoint.addItem(described(one), one.id)
-            best = next((one.id for one in whole if one.kind == "best"), "")
-            wanted = self.checkpoint.findData(best if self._wanted == BEST else self._wanted)
-            self.checkpoint.setCurrentIndex(max(wanted, 0))
+        goes_on = active.id == self._run.id and run_is_active(active.state)
+        newest = [("The newest weights, as they are trained", NEWEST)] if goes_on else []
+        best = next((one.id for one in whole if one.kind == "best"), "")
+        offered = [*newest, *((described(one), one.id) for one in whole)]
+        self.checkpoint.offer(offered, best if self._wanted == BEST else self._wanted)
         if self.checkpoint.count():
             self.start()
         else:

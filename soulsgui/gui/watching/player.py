@@ -1,7 +1,7 @@
 """The window in which weights of a run are watched while they play; two of them side by side."""
 
 from PySide6.QtCore import QByteArray, QEvent
-from PySide6.QtWidgets import QComboBox, QHBoxLayout, QPushButton, QSizePolicy, QSpinBox, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QPushButton, QSizePolicy, QWidget
 
 from soulsgui.gui.feed import Feed
 from soulsgui.gui.models.rules import run_title
@@ -11,8 +11,8 @@ from soulsgui.gui.watching.pane import WatchPane
 from soulsgui.gui.widgets.boxes import DIALOG_MARGINS, column, flow
 from soulsgui.gui.widgets.dialog import FittingDialog
 from soulsgui.gui.widgets.fitting_button import FittingButton
-from soulsgui.gui.widgets.inputs import give_room, leave_wheel_to_page
-from soulsgui.gui.widgets.labels import Label
+from soulsgui.gui.widgets.inputs import ChoiceBox, NumberBox
+from soulsgui.gui.widgets.labels import caption
 from soulsgui.wire.control import RunStatus, RunSummary
 
 _SPEEDS = {"¼ ×": 0.25, "½ ×": 0.5, "1 ×": 1.0, "2 ×": 2.0, "4 ×": 4.0, "8 ×": 8.0}
@@ -68,21 +68,13 @@ class Player(FittingDialog):
         self.forward.clicked.connect(lambda: self._move(1))
         self.back.explain("Pause, and show the picture before (←)")
         self.forward.explain("Pause, and show the next picture (→)")
-        self.speed = QComboBox(self)
-        self.speed.setAccessibleName("Speed")
-        for words, speed in _SPEEDS.items():
-            self.speed.addItem(words, speed)
+        self.speed = ChoiceBox("Speed", self, _SPEEDS.items())
         self.speed.setCurrentText("1 ×")
         self.speed.setToolTip("As a multiple of the pace of the environment")
-        leave_wheel_to_page(self.speed)
         self.speed.activated.connect(self._set_speed)
-        self.seed = QSpinBox(self)
-        self.seed.setRange(0, _MOST_SEED)
+        self.seed = NumberBox(0, _MOST_SEED, self)
         self.seed.setToolTip("Of the first episode; each further one has the next")
-        give_room(self.seed)
-        leave_wheel_to_page(self.seed)
-        seed = Label("First &seed", self)
-        seed.setBuddy(self.seed)
+        seed = caption("First &seed", self.seed, self)
         self.again = FittingButton("&Begin again", "restart", self)
         self.again.explain("Play again from the first seed")
         self.again.clicked.connect(self._begin_again)
@@ -106,7 +98,7 @@ class Player(FittingDialog):
         pane.set_speed(self.speed.currentData())
         pane.seed = self.seed.value()
         pane.changed.connect(self._show_playing)
-        pane.episode_wanted.connect(self._see_episode)
+        pane.episode.activated.connect(self._see_episode)
         pane.picture.key_pressed.connect(self._key)
         self.panes.append(pane)
         self._beside.addWidget(pane, 1)

@@ -11,6 +11,7 @@ from soulsgui.gui.icons import dress, make_primary
 from soulsgui.gui.models.connection import ConnectionState, why_not
 from soulsgui.gui.models.rules import run_title
 from soulsgui.gui.shell import Shell, notify_problem
+from soulsgui.gui.shell.pages import CLIENT, OVERVIEW, RUNS
 from soulsgui.gui.states import run_is_active, run_look
 from soulsgui.gui.text import count
 from soulsgui.gui.theme import GAP_L, GAP_M, GAP_XL, GAP_XS
@@ -38,7 +39,7 @@ class Tile(QFrame):
         heading.setWordWrap(True)
         text = muted(Prose(words, self))
         text.setAlignment(Qt.AlignmentFlag.AlignTop | Qt.AlignmentFlag.AlignLeft)
-        self.why = Remark(self, "warning")
+        self.why = Remark(self, "warning")  # why the button is off
         # A reason that comes or goes moves no tile of the next row.
         keep_place(self.why)
         self.why.setMinimumHeight(self.fontMetrics().lineSpacing())
@@ -52,10 +53,6 @@ class Tile(QFrame):
             margins=(GAP_XL, GAP_L, GAP_XL, GAP_L),
             gap_px=GAP_M,
         )
-
-    def say_why(self, why: str) -> None:
-        """Say why the button is off; nothing when it is on."""
-        self.why.setText(why)
 
 
 def _why_no_training(remote: bool) -> str:
@@ -97,7 +94,7 @@ class WelcomePage(QWidget):
         self.train.clicked.connect(lambda: self._shell.open_new_run())
         self.help = QPushButton("&Help a server", self)
         dress(self.help, "service-client")
-        self.help.clicked.connect(lambda: self._shell.show_page("client"))
+        self.help.clicked.connect(lambda: self._shell.show_page(CLIENT))
         self.connect_it = QPushButton("C&onnect…", self)
         dress(self.connect_it, "link")
         self.connect_it.clicked.connect(self._shell.open_add_server)
@@ -162,7 +159,7 @@ class WelcomePage(QWidget):
             button = QPushButton(words.replace("&", "&&"), self.recent)
             button.setProperty("role", "flat")
             dress(button, look.icon, look.tone)
-            button.clicked.connect(lambda _=False, run=run.id: self._shell.show_page("runs", run=run))
+            button.clicked.connect(lambda _=False, run=run.id: self._shell.show_page(RUNS, run=run))
             self._recent_rows.addWidget(button, 0, Qt.AlignmentFlag.AlignLeft)
         self.recent.setVisible(bool(runs))
 
@@ -172,7 +169,7 @@ class WelcomePage(QWidget):
         wish = {"preset": TRY_IT_PRESET, "overrides": values.get(TRY_IT_PRESET, {}), "name": "Try it"}
         call = self._feed.call("run.start", wish)
         # What it does next is seen there: its services start, then the curve moves.
-        self._shell.show_page("overview")
+        self._shell.show_page(OVERVIEW)
         return call
 
     def _update(self) -> None:
@@ -182,10 +179,10 @@ class WelcomePage(QWidget):
         run = self._feed.status.run
         active = not refusal and run_is_active(run.state)
         busy = f"“{run_title(run)}” is active; stop it first." if active else ""
-        self.try_it.allow(not (refusal or busy), refusal or busy)
+        self.try_it.allow(refusal or busy)
         # While it starts, the banner says so.
         away = lacks or ("" if connection.coming or connection.state is ConnectionState.WELCOME else refusal)
-        self.tiles[0].say_why(busy or away)
-        self.tiles[1].say_why(away)
+        self.tiles[0].why.setText(busy or away)
+        self.tiles[1].why.setText(away)
         self.train.setEnabled(not refusal)
         set_tip(self.train, refusal)

@@ -1,7 +1,15 @@
 """Layouts written as the list of what stands in them."""
 
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QBoxLayout, QHBoxLayout, QLayout, QVBoxLayout, QWidget
+from PySide6.QtWidgets import (
+    QBoxLayout,
+    QHBoxLayout,
+    QLayout,
+    QSplitter,
+    QStackedLayout,
+    QVBoxLayout,
+    QWidget,
+)
 
 from soulsgui.gui.theme import GAP_L, GAP_M, GAP_S
 from soulsgui.gui.widgets.flow_layout import FlowLayout
@@ -41,6 +49,24 @@ def flow(*parts: QWidget, gap_px: int, on: QWidget | None = None, columns: bool 
     for part in parts:
         layout.addWidget(part)
     return layout
+
+
+def stack(*parts: QWidget, on: QWidget | None = None) -> QStackedLayout:
+    """Return widgets in one place, of which one is seen at a time: at first the first."""
+    layout = QStackedLayout() if on is None else QStackedLayout(on)
+    for part in parts:
+        layout.addWidget(part)
+    return layout
+
+
+def split(name: str, way: Qt.Orientation, parent: QWidget, *parts: QWidget) -> QSplitter:
+    """Return widgets between which the user moves the borders; none can be pushed away."""
+    splitter = QSplitter(way, parent)
+    splitter.setObjectName(name)
+    splitter.setChildrenCollapsible(False)
+    for part in parts:
+        splitter.addWidget(part)
+    return splitter
 
 
 def _fill(layout: QBoxLayout, parts: tuple[Part, ...], margins: Margins | None, gap_px: int) -> None:

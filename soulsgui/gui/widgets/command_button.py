@@ -116,13 +116,13 @@ class CommandButton(FittingButton):
         if others and self.stage not in (Stage.RUNNING, Stage.DONE):
             self._show(Stage.IDLE)
 
-    def allow(self, allowed: bool, why: str = "") -> None:
-        """Enable or disable the button."""
-        self._allowed, self._why = allowed, why
+    def allow(self, refusal: str, hint: str = "") -> None:
+        """Do so once what it tells of the last command is over."""
+        self._allowed, self._why = not refusal, refusal or hint
         if self.stage is not Stage.RUNNING:
-            self.setEnabled(allowed)
+            self.setEnabled(self._allowed)
         if self.stage in (Stage.IDLE, Stage.RUNNING):
-            self.explain(why)
+            self.explain(self._why)
 
     def _forget(self) -> None:
         if self._call is not None:

@@ -52,8 +52,3 @@ class EmptyState(QWidget):
         """Say something else."""
         self._title.setText(title)
         self._hint.setText(hint)
-
-    @property
-    def words(self) -> str:
-        """What it says."""
-        return f"{self._title.text()}\n{self._hint.text()}".strip()

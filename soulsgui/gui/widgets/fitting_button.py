@@ -39,6 +39,11 @@ class FittingButton(QPushButton):
             self._tip = tip
             self._write()
 
+    def allow(self, refusal: str, hint: str = "") -> None:
+        """Allow it, and say in its tooltip what it does; or say there why it would be refused."""
+        self.setEnabled(not refusal)
+        self.explain(refusal or hint)
+
     def show_icon_only(self, icon_only: bool) -> None:
         """Leave the words to the tooltip, or show them."""
         if icon_only is not self._icon_only:

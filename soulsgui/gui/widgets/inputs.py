@@ -1,8 +1,11 @@
-"""Fields: for a filter, a number."""
+"""Fields: for a filter, a number, one of several choices."""
 
-from PySide6.QtCore import QEvent, QObject
+from collections.abc import Iterable
+from typing import Any
+
+from PySide6.QtCore import QEvent, QObject, QSignalBlocker
 from PySide6.QtGui import QIcon
-from PySide6.QtWidgets import QAbstractSpinBox, QLineEdit, QWidget
+from PySide6.QtWidgets import QAbstractSpinBox, QComboBox, QLineEdit, QSpinBox, QWidget
 
 from soulsgui.gui.icons import dress
 from soulsgui.gui.widgets.labels import set_tip
@@ -42,3 +45,45 @@ class _WheelFilter(QObject):
 def leave_wheel_to_page(widget: QWidget) -> None:
     """Let the wheel scroll the page over a field, too: who scrolls does not mean to change a value."""
     widget.installEventFilter(_WheelFilter(widget))
+
+
+class NumberBox(QSpinBox):
+    """A whole number between two others."""
+
+    def __init__(self, least: int, most: int, parent: QWidget) -> None:
+        super().__init__(parent)
+        give_room(self)
+        leave_wheel_to_page(self)
+        self.setRange(least, most)
+
+
+class ChoiceBox(QComboBox):
+    """One of several choices, each in words and as what it stands for.
+
+    Args:
+        name: What is chosen, for screen readers; empty where a caption says it.
+        parent: Where it stands.
+        choices: Words and data of each.
+        characters: How wide it is, whatever the words; 0 for as wide as they are.
+    """
+
+    def __init__(
+        self, name: str, parent: QWidget, choices: Iterable[tuple[str, Any]] = (), characters: int = 0
+    ) -> None:
+        super().__init__(parent)
+        self.setAccessibleName(name)
+        leave_wheel_to_page(self)
+        if characters:
+            self.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
+            self.setMinimumContentsLength(characters)
+        self.offer(choices, None)
+
+    def offer(self, choices: Iterable[tuple[str, Any]], chosen: Any) -> None:
+        """Offer these, and show the one that has this data, else the first; nobody is told of it."""
+        wanted = list(choices)
+        with QSignalBlocker(self):
+            if wanted != [(self.itemText(place), self.itemData(place)) for place in range(self.count())]:
+                self.clear()
+                for words, data in wanted:
+                    self.addItem(words, data)
+            self.setCurrentIndex(max(self.findData(chosen), 0))

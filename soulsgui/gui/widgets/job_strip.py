@@ -1,6 +1,5 @@
 """The jobs that go on, in one line: what the newest does, how far it is, and a button that cancels it."""
 
-from PySide6.QtCore import Signal
 from PySide6.QtGui import QShowEvent
 from PySide6.QtWidgets import QProgressBar, QSizePolicy, QWidget
 
@@ -25,13 +24,7 @@ _WHOLE = 1000
 
 
 class JobStrip(QWidget):
-    """Shown while jobs go on that can be cancelled, whoever asked for them, or files are on their way.
-
-    Signals:
-        problem: One could not be cancelled; with the `ApiError`.
-    """
-
-    problem = Signal(object)
+    """Shown while jobs go on that can be cancelled, whoever asked for them, or files are on their way."""
 
     def __init__(self, feed: Feed, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -45,7 +38,6 @@ class JobStrip(QWidget):
         self.bar.setAccessibleName("Progress of the job")
         self.bar.setTextVisible(False)
         self.cancel = CommandButton(Words("Cancel", "Cancelling …", "Cancelled"), "close", self._cancel, self)
-        self.cancel.problem.connect(self.problem)
         self.cancel.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
         row((self.words, 1), self.bar, self.cancel, on=self, margins=(0, 0, GAP_S, 0), gap_px=GAP_S)
         feed.job_changed.connect(self._show)
@@ -79,8 +71,7 @@ class JobStrip(QWidget):
         elif self._job is not None:
             title = _TITLES.get(self._job.command, self._job.command)
             self._say(f"{title}: {self._job.progress}{more}", self._job.part)
-        live = self._feed.connection.live
-        self.cancel.allow(live, "" if live else "The server can't be reached now.")
+        self.cancel.allow("" if self._feed.connection.live else "The server can't be reached now.")
 
     def showEvent(self, event: QShowEvent) -> None:
         """Take as much room as its letters need."""

@@ -55,6 +55,13 @@ class Label(QLabel):
         super().setText(text.plain(words, self._most))
 
 
+def caption(words: str, field: QWidget, parent: QWidget) -> Label:
+    """Return the label of a field, whose letter leads the keyboard there."""
+    label = Label(words, parent)
+    label.setBuddy(field)
+    return label
+
+
 L = TypeVar("L", bound=QLabel)
 
 

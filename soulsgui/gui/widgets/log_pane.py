@@ -18,7 +18,6 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import (
     QCheckBox,
-    QComboBox,
     QPlainTextEdit,
     QPushButton,
     QWidget,
@@ -30,8 +29,8 @@ from soulsgui.gui.text import plain, plural
 from soulsgui.gui.theme import GAP_S
 from soulsgui.gui.throttle import Throttle
 from soulsgui.gui.widgets.boxes import NO_MARGINS, column, flow
-from soulsgui.gui.widgets.inputs import FilterEdit, leave_wheel_to_page
-from soulsgui.gui.widgets.labels import Label
+from soulsgui.gui.widgets.inputs import ChoiceBox, FilterEdit
+from soulsgui.gui.widgets.labels import caption
 from soulsgui.wire.control import LogLine
 
 LEVELS = ("debug", "info", "warning", "error")
@@ -57,9 +56,9 @@ class LogFilter:
     least: str = "debug"  # least important level
     words: str = ""  # text that the line must contain, whatever its case
 
-    def passes(self, line: LogLine, level: str = "") -> bool:
-        """Whether a line is wanted."""
-        if rank(line.level or level) < rank(self.least):
+    def passes(self, line: LogLine, level: str) -> bool:
+        """Whether a line of a level is wanted."""
+        if rank(level) < rank(self.least):
             return False
         return not self.words or self.words.casefold() in line.text.casefold()
 
@@ -77,27 +76,25 @@ def written(line: LogLine, with_service: bool = True) -> str:
     return plain("  ".join(parts), _LONGEST_LINE)
 
 
-class Levels:
-    """The level of each line: a line without one (of a traceback) goes on with the line before it."""
+Leveled = tuple[LogLine, str]
+"""A line with its level; a line without one (of a traceback) has that of the line before it."""
 
-    def __init__(self) -> None:
-        self._last: dict[str, str] = {}
 
-    def of(self, line: LogLine) -> str:
-        """Return the level of the next line; empty when there was none before it."""
-        if line.level:
-            self._last[line.service] = line.level
-        return self._last.get(line.service, "")
+def _leveled(line: LogLine, last: dict[str, str]) -> Leveled:
+    """Return the next line with its level, given the last one of each service."""
+    if line.level:
+        last[line.service] = line.level
+    return line, last.get(line.service, "")
 
 
 class LogBuffer:
     """The newest lines, and those of them that wait to be shown."""
 
     def __init__(self, limit: int = KEPT_LINES) -> None:
-        self._lines: deque[tuple[LogLine, str]] = deque(maxlen=limit)
-        self._fresh: deque[LogLine] = deque(maxlen=limit)
+        self._lines: deque[Leveled] = deque(maxlen=limit)
+        self._fresh: deque[Leveled] = deque(maxlen=limit)
         self._last: dict[str, int] = {}
-        self._levels = Levels()
+        self._levels: dict[str, str] = {}
         self.filter = LogFilter()
 
     def add(self, lines: Iterable[LogLine]) -> None:
@@ -105,36 +102,35 @@ class LogBuffer:
         for line in lines:
             if line.number > self._last.get(line.service, -1):
                 self._last[line.service] = line.number
-                level = self._levels.of(line)
-                self._lines.append((line, level))
-                if self.filter.passes(line, level):
-                    self._fresh.append(line)
+                self._lines.append(_leveled(line, self._levels))
+                if self.filter.passes(*self._lines[-1]):
+                    self._fresh.append(self._lines[-1])
 
     def prepend(self, lines: Sequence[LogLine]) -> bool:
         """Put older lines before those that are here."""
-        levels = Levels()
-        older = [(line, levels.of(line)) for line in lines]
+        levels: dict[str, str] = {}
+        older = [_leveled(line, levels) for line in lines]
         before = len(self._lines)
         self._lines.extendleft(reversed(older))
         return len(self._lines) < before + len(older)
 
     def place_of(self, service: str, number: int) -> int | None:
         """Return the place among the wanted lines of one line, None when it is not among them."""
-        for place, line in enumerate(self.wanted()):
+        for place, (line, _) in enumerate(self.wanted()):
             if line.service == service and line.number == number:
                 return place
         return None
 
-    def take_fresh(self) -> list[LogLine]:
+    def take_fresh(self) -> list[Leveled]:
         """Return the wanted lines that came since the last call."""
         fresh = list(self._fresh)
         self._fresh.clear()
         return fresh
 
-    def wanted(self) -> list[LogLine]:
+    def wanted(self) -> list[Leveled]:
         """Return all wanted lines, of which none is fresh any more."""
         self._fresh.clear()
-        return [line for line, level in self._lines if self.filter.passes(line, level)]
+        return [each for each in self._lines if self.filter.passes(*each)]
 
     @property
     def lines(self) -> list[LogLine]:
@@ -146,7 +142,7 @@ class LogBuffer:
         self._lines.clear()
         self._fresh.clear()
         self._last.clear()
-        self._levels = Levels()
+        self._levels.clear()
 
     def __len__(self) -> int:
         return len(self._lines)
@@ -175,17 +171,13 @@ class LogPane(QWidget):
         self._with_service = True
         self._empty_text = ""
         self._stale = False
-        self._levels = Levels()
         self._build(with_controls)
         self._throttle = Throttle(self, self._flush, _FLUSH_MS)
         self._take_font()
 
     def _build(self, with_controls: bool) -> None:
-        self._level = QComboBox(self)
-        leave_wheel_to_page(self._level)
-        for level, title in zip(LEVELS, ("Everything", "Information", "Warnings", "Errors"), strict=True):
-            self._level.addItem(title, level)
-        self._level.setAccessibleName("Least important level shown")
+        titles = ("Everything", "Information", "Warnings", "Errors")
+        self._level = ChoiceBox("Least important level shown", self, zip(titles, LEVELS, strict=True))
         self._level.currentIndexChanged.connect(self._narrow)
         self._words = FilterEdit("Show only lines with this text", self)
         self._words.textChanged.connect(self._narrow)
@@ -197,9 +189,8 @@ class LogPane(QWidget):
         self._copy.setToolTip("Copy the selected lines, or all that are shown")
         self._copy.clicked.connect(self.copy)
         controls = QWidget(self)
-        caption = Label("&Level", controls)
-        caption.setBuddy(self._level)
-        flow(caption, self._level, self._words, self._follow, self._copy, gap_px=GAP_S, on=controls)
+        level = caption("&Level", self._level, controls)
+        flow(level, self._level, self._words, self._follow, self._copy, gap_px=GAP_S, on=controls)
         controls.setVisible(with_controls)
         self._text = QPlainTextEdit(self)
         self._text.setReadOnly(True)
@@ -234,7 +225,7 @@ class LogPane(QWidget):
     def prepend(self, lines: Sequence[LogLine]) -> bool:
         """Put older lines above the others; what is in view stays where it is."""
         bar = self._text.verticalScrollBar()
-        first, place = next(iter(self._buffer.wanted()), None), bar.value()
+        first, place = next(iter(self.shown), None), bar.value()
         dropped = self._buffer.prepend(lines)
         self._follow.setChecked(False)
         self._write_all()
@@ -281,7 +272,7 @@ class LogPane(QWidget):
     @property
     def shown(self) -> list[LogLine]:
         """The lines that are shown, oldest first."""
-        return self._buffer.wanted()
+        return [line for line, _ in self._buffer.wanted()]
 
     @property
     def least(self) -> str:
@@ -321,7 +312,6 @@ class LogPane(QWidget):
     def _write_all(self) -> None:
         self._stale = False
         self._text.clear()
-        self._levels = Levels()
         self._write(self._buffer.wanted())
         self._say_why_empty()
 
@@ -335,7 +325,7 @@ class LogPane(QWidget):
         else:
             self._write(self._buffer.take_fresh())
 
-    def _write(self, lines: list[LogLine]) -> None:
+    def _write(self, lines: list[Leveled]) -> None:
         if not lines:
             return
         cursor = QTextCursor(self._text.document())
@@ -343,7 +333,7 @@ class LogPane(QWidget):
         cursor.beginEditBlock()
         colours = colours_of(self)
         begun = not self._text.document().isEmpty()
-        for colour, texts in _by_tone(lines, self._levels, self._with_service):
+        for colour, texts in _by_tone(lines, self._with_service):
             form = QTextCharFormat()
             form.setForeground(qcolor(colours.tones[colour]))
             if colour is Tone.BAD:
@@ -412,11 +402,11 @@ class LogPane(QWidget):
         QTimer.singleShot(0, self, self._to_end)
 
 
-def _by_tone(lines: list[LogLine], levels: Levels, with_service: bool) -> list[tuple[Tone, list[str]]]:
+def _by_tone(lines: list[Leveled], with_service: bool) -> list[tuple[Tone, list[str]]]:
     """Return neighbouring lines of one colour together: one insertion for many lines."""
     groups: list[tuple[Tone, list[str]]] = []
-    for line in lines:
-        colour = tone(levels.of(line))
+    for line, level in lines:
+        colour = tone(level)
         if not groups or groups[-1][0] is not colour:
             groups.append((colour, []))
         groups[-1][1].append(written(line, with_service))

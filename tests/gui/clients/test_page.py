@@ -17,7 +17,7 @@ from soulsgui.wire.messages.session import GamePicture
 from tests import states
 from tests.gui.fake_feed import LIVE, LOST, FakeFeed, FakeShell, refusal
 from tests.gui.questions import answer
-from tests.gui.reading import part_of, shown
+from tests.gui.reading import part_of, shown, words_of
 
 INVITED = 1_790_000_000.0
 
@@ -136,11 +136,11 @@ def test_the_filter_finds_states_and_an_empty_page_says_what_to_do(
     page.roster.words.setText("never seen")
     assert list(column(page, "name")) == ["gamer-02"]
     page.roster.words.setText("nobody at all")
-    assert "No client matches" in empty.words
+    assert "No client matches" in words_of(empty)
     assert not empty.button.isVisible()
     page.roster.words.clear()
     fake.take_snapshot(Status())
-    qtbot.waitUntil(lambda: "Nobody plays" in empty.words)
+    qtbot.waitUntil(lambda: "Nobody plays" in words_of(empty))
     empty.button.click()
     assert shell.opened == [("invite", {})]
 
@@ -180,9 +180,9 @@ def test_a_game_is_looked_at_as_long_as_the_dialog_is_open(
     image = dialog.picture.image
     assert (image.pixelColor(0, 0).name(), image.pixelColor(1, 0).name()) == ("#ff0000", "#0000ff")
     fake.answers["clients.look"] = GamePicture(look=2, width=9, height=9, rgb="AAAA")
-    qtbot.waitUntil(lambda: "can't be shown" in dialog.empty.words)
+    qtbot.waitUntil(lambda: "can't be shown" in words_of(dialog.empty))
     fake.answers["clients.look"] = refusal("No picture came.")
-    qtbot.waitUntil(lambda: "No picture came." in dialog.empty.words)
+    qtbot.waitUntil(lambda: "No picture came." in words_of(dialog.empty))
     dialog.reject()
     asked = len(fake.sent_of("clients.look"))
     qtbot.wait(700)

@@ -111,7 +111,7 @@ def test_another_algorithm_has_other_settings_to_search(dialog: NewRunDialog) ->
     dialog.preset.setCurrentIndex(dialog.preset.findData("dqn"))
     assert [line.key for line in dialog.sweep.searched] == ["dqn.learning_rate"]
     assert dialog.sweep.steps.text() == "8000"
-    dialog.sweep.searched[0]._remove.click()
+    dialog.sweep.searched[0].remove.click()
     assert dialog.start.toolTip() == "Add a setting to search."
     dialog.as_sweep.click()
     assert dialog.start.isEnabled()

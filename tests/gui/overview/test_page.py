@@ -269,9 +269,9 @@ def test_another_run_is_another_curve_seen_whole(qtbot: QtBot, page: OverviewPag
     del server.answers["history.query"]
     change(server, id="another")
     qtbot.waitUntil(lambda: not canvas.drawing_waits)
-    assert canvas.empty_text == "Loading …"
+    assert "Loading …" in words_of(canvas)
     server.connect_as(LOST)
-    assert canvas.empty_text == "The curve is read as soon as the connection is back."
+    assert "The curve is read as soon as the connection is back." in words_of(canvas)
 
 
 def test_another_metric_is_asked_for_and_remembered(

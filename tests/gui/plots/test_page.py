@@ -449,6 +449,6 @@ def test_runs_whose_rewards_may_be_of_other_scales_are_warned_of(
 def test_without_a_run_it_says_what_to_do(qtbot: QtBot, fake: FakeFeed, shell: FakeShell) -> None:
     fake.answers["runs.list"] = {"runs": []}
     page = shown(qtbot, PlotsPage(fake, shell), 1100, 700)
-    qtbot.waitUntil(lambda: "No run yet" in page.empty.words)
+    qtbot.waitUntil(lambda: "No run yet" in words_of(page.empty))
     page.empty.button.click()
     assert shell.opened[0][0] == "new_run"

@@ -39,7 +39,7 @@ def server(fake: FakeFeed) -> FakeFeed:
 @pytest.fixture
 def strip(qtbot: QtBot, server: FakeFeed, shell: FakeShell) -> EndStrip:
     """As it is over the overview."""
-    made = EndStrip(server, server.lists.runs, server.lists.presets, shell)
+    made = EndStrip(server, shell)
     qtbot.addWidget(made)
     made.page_chosen("overview")
     server.lists.runs.want()

@@ -54,7 +54,7 @@ def test_warnings_and_errors_are_told_together_as_text_and_lead_to_the_log(
     away.notifier._icon.messageClicked.emit()  # type: ignore[union-attr]
     page = away.pages.made("logs")
     assert isinstance(page, StubPage)
-    assert page.places == [{"service": "trainer", "time": 1.0}]
+    assert page.places == [{"service": "trainer", "run": "", "time": 1.0}]
     away.notifier._later.stop()
 
 

@@ -236,7 +236,7 @@ def test_the_form_of_the_settings_is_never_scrolled_sideways(qtbot: QtBot, theme
 def test_the_words_about_a_solved_run_are_never_cut(qtbot: QtBot, world: World, width: int) -> None:
     lunar = Preset(name="lunar", title="LunarLander", values={"env.id": "LunarLander-v3"})
     world.feed.answers = NOTHING_YET | {"config.presets": {"presets": [lunar.model_dump(mode="json")]}}
-    strip = EndStrip(world.feed, world.feed.lists.runs, world.feed.lists.presets, world.shell)
+    strip = EndStrip(world.feed, world.shell)
     qtbot.addWidget(strip)
     strip.resize(width, 40)
     strip.page_chosen("overview")

@@ -886,7 +886,7 @@ def test_pages_of_the_server_say_when_it_is_shut_down(qtbot: QtBot, make: Make, 
         window.show_page(name)
         assert cover.isVisible()
         assert not page_of(window, name).isVisible()
-    assert cover.empty.words.startswith("The server is shut down")
+    assert words_of(cover.empty).startswith("The server is shut down")
     qtbot.waitUntil(lambda: words_of(window.status_line).endswith("no server runs"))
     window.show_page("logs")
     assert page_of(window, "logs").isVisible()
@@ -895,7 +895,7 @@ def test_pages_of_the_server_say_when_it_is_shut_down(qtbot: QtBot, make: Make, 
         cover.empty.button.click()
     feed.connect_as(Connection(S.STARTING, "my-server", phase="loading the program"))
     assert cover.isVisible()
-    assert "loading the program" in cover.empty.words
+    assert "loading the program" in words_of(cover.empty)
     assert not cover.empty.button.isVisible()
     feed.connect_as(NO_RUN)
     assert page_of(window, "runs").isVisible()
@@ -1036,7 +1036,7 @@ def test_without_any_server_yet_the_page_leads_to_it(make: Make, feed: FakeFeed,
     window = make("config")
     assert not window.pages.covered
     feed.connect_as(broken)
-    assert "Line 2" in window.pages.no_server.empty.words
+    assert "Line 2" in words_of(window.pages.no_server.empty)
     assert window.pages.front is window.pages.no_server
     feed.connect_as(NO_RUN)
     assert window.pages.front is window.pages.page

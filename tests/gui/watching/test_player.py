@@ -95,7 +95,7 @@ def test_the_best_model_is_asked_for_and_what_is_seen_is_told(
     asked = {"run": "r", "checkpoint": "best_model", "seed": 0, "episodes": 10, "frames": True, "trust": ""}
     assert fake.sent_of(EVALUATE)[0].params == asked
     assert fake.watched == {"j1": 1.0}
-    assert "Waiting for the weights." in pane.empty.words
+    assert "Waiting for the weights." in words_of(pane.empty)
     assert not pane.progress.isVisible()
     see(fake, range(7, 8), 2, action=[1.0], says="probabilities", said=[0.25, 0.75])
     assert facts(pane) == ["3 of 10", "2", "7", "7.00"]

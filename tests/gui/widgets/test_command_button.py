@@ -131,11 +131,11 @@ def test_a_late_refusal_is_told_beside_the_retry(qtbot: QtBot, button: CommandBu
 
 
 def test_what_is_not_possible_now_is_disabled_with_the_reason(button: CommandButton, server: Server) -> None:
-    button.allow(False, "Not connected to my-server.")
+    button.allow("Not connected to my-server.")
     button.click()
     assert server.calls == []
     assert button.toolTip() == "Not connected to my-server."
-    button.allow(True)
+    button.allow("")
     assert button.isEnabled()
 
 

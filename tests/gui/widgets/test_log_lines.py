@@ -10,7 +10,7 @@ def line(number: int, text: str = "text", level: str = "info", service: str = "t
 
 
 def places(buffer: LogBuffer) -> list[tuple[str, int]]:
-    return [(each.service, each.number) for each in buffer.wanted()]
+    return [(each.service, each.number) for each, _ in buffer.wanted()]
 
 
 def test_levels_are_ordered_and_coloured() -> None:
@@ -45,7 +45,7 @@ def test_fresh_lines_are_given_once_and_only_when_wanted_as_the_line_before_with
     buffer.filter = LogFilter("error")
     buffer.add([line(1, level="error"), line(1, level="info", service="redis"), line(2, level="")])
     buffer.add([line(2, level="", service="redis"), line(3, level="")])
-    assert [each.number for each in buffer.take_fresh()] == [1, 2, 3]
+    assert [each.number for each, _ in buffer.take_fresh()] == [1, 2, 3]
     assert buffer.take_fresh() == []
     assert places(buffer) == [("trainer", 1), ("trainer", 2), ("trainer", 3)]
     buffer.filter = LogFilter("debug")

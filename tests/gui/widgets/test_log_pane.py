@@ -143,9 +143,11 @@ def test_a_late_traceback_goes_with_its_error(qtbot: QtBot, pane: LogPane, text:
         [LogLine(service="trainer", number=3, text="Traceback"), LogLine(service="redis", number=1, text="x")]
     )
     qtbot.waitUntil(lambda: pane.text.endswith("Traceback"))
-    cursor = QTextCursor(text.document())
-    cursor.movePosition(QTextCursor.MoveOperation.End)
-    assert cursor.charFormat().foreground().color().name() == LIGHT.tones[Tone.BAD]
+    for filtered in ("", "trace"):  # its error is shown, or not
+        part_of(pane, QLineEdit).setText(filtered)
+        cursor = QTextCursor(text.document())
+        cursor.movePosition(QTextCursor.MoveOperation.End)
+        assert cursor.charFormat().foreground().color().name() == LIGHT.tones[Tone.BAD]
 
 
 def test_the_end_stays_in_view_when_the_pane_or_the_font_changes_unless_follow_is_turned_off(
