@@ -109,7 +109,7 @@ class EndStrip(QFrame):
         self.watch.explain("See its best model play")
         make_primary(self.watch)
         self.next = FittingButton("", "", self)
-        self.invite = FittingButton("Invite a PC…", "page-clients", self)
+        self.invite = FittingButton("Invite a computer…", "page-clients", self)
         self.invite.explain("Other computers play, too: the next run takes less time")
         words = Words("Continue without the goal", "Resuming …", "Resumed")
         self.go_on = CommandButton(words, "resume", self._go_on, self)
