@@ -101,13 +101,13 @@ class SearchedSetting(QWidget):
         self.scale = QComboBox(self)
         self.scale.setAccessibleName("How its values are sampled")
         self.low, self.high = (self._line(name) for name in ("From", "To"))
-        self._remove = FittingButton("Remove", "close", self)
-        self._remove.show_icon_only(True)
-        self._remove.setProperty("role", "flat")
-        self._remove.setAutoDefault(False)
-        self._remove.clicked.connect(self.unwanted)
+        self.remove = FittingButton("Remove", "close", self)
+        self.remove.show_icon_only(True)
+        self.remove.setProperty("role", "flat")
+        self.remove.setAutoDefault(False)
+        self.remove.clicked.connect(self.unwanted)
         self._wrong = Remark(self, selectable=True)
-        line = row((self.setting, 3), self.scale, (self.low, 2), (self.high, 2), self._remove, gap_px=GAP_S)
+        line = row((self.setting, 3), self.scale, (self.low, 2), (self.high, 2), self.remove, gap_px=GAP_S)
         column(line, self._wrong, on=self, margins=NO_MARGINS, gap_px=GAP_XS)
         for box, characters in ((self.setting, _SETTING_CHARACTERS), (self.scale, _SCALE_CHARACTERS)):
             leave_wheel_to_page(box)
@@ -179,9 +179,11 @@ class SweepFields(QObject):
 
     Signals:
         changed: The user wants something else.
+        left_out: A setting is no longer searched.
     """
 
     changed = Signal()
+    left_out = Signal()
 
     def __init__(self, form: QFormLayout, value_of: Callable[[str], Any], parent: QWidget) -> None:
         super().__init__(parent)
@@ -261,6 +263,10 @@ class SweepFields(QObject):
         line.setting.setCurrentText(next((key for key in keys if key not in taken), ""))
         line.changed.connect(self._changed)
         line.unwanted.connect(partial(self._leave_out, line))
+        before: QWidget = self.searched[-1].remove if self.searched else self.score
+        for part in (line.setting, line.scale, line.low, line.high, line.remove):
+            QWidget.setTabOrder(before, part)
+            before = part
         self.searched.append(line)
         self._column.addWidget(line)
         line.show()  # at once, so that the dialog makes room
@@ -270,7 +276,9 @@ class SweepFields(QObject):
         self.searched.remove(line)
         line.hide()
         line.deleteLater()
+        self._column.activate()  # at once, so that the dialog can give up the room
         self._changed()
+        self.left_out.emit()
 
     def _changed(self) -> None:
         self.add.setEnabled(len(self.searched) < _MOST_SEARCHED)
