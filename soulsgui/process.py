@@ -35,6 +35,11 @@ _REDIS_LINE = re.compile(
     r"^\d+:[A-Z] (\d\d? [A-Z][a-z]{2} 2[0-8]\d\d \d\d:\d\d:\d\d)(\.\d{3}) ([.*#-]) (.*)$", re.DOTALL
 )
 _REDIS_LEVELS = {".": "debug", "-": "debug", "*": "info", "#": "warning"}
+# Redis marks these as warnings at each start and end; Valkey some of them.
+_ORDINARY = re.compile(
+    r"Reading config from stdin|oO0OoO0OoO0Oo |\w+ version=|Configuration loaded|Server initialized"
+    r"|User requested shutdown|\w+ is now ready to exit"
+)
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 """What has libraries of arrays work with one thread: more cost more than they bring to small arrays."""
 
@@ -173,7 +178,7 @@ def parse_line(line: str) -> ParsedLine:
             return ParsedLine(datetime.fromisoformat(stamp).timestamp(), level.lower(), text)
         # The month is English in any language of the computer.
         if (match := _REDIS_LINE.match(line)) and (moment := parsedate(match[1])):
-            return ParsedLine(time.mktime(moment) + float(match[2]), _REDIS_LEVELS[match[3]], match[4])
+            return ParsedLine(time.mktime(moment) + float(match[2]), _redis_level(match), match[4])
     except (ValueError, OverflowError):  # it only looks like a time
         pass
     return ParsedLine(None, "", line)
@@ -183,7 +188,11 @@ def level_of(line: str) -> str:
     """Return the level of a line, as `parse_line` would."""
     if match := _LINE.match(line):
         return match[2].lower()
-    return _REDIS_LEVELS[match[3]] if (match := _REDIS_LINE.match(line)) else ""
+    return _redis_level(match) if (match := _REDIS_LINE.match(line)) else ""
+
+
+def _redis_level(line: re.Match[str]) -> str:
+    return "info" if line[3] == "#" and _ORDINARY.match(line[4]) else _REDIS_LEVELS[line[3]]
 
 
 def leave(code: int) -> NoReturn:

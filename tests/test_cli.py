@@ -112,7 +112,7 @@ def test_an_environment_is_examined_and_reported(terminal: Terminal) -> None:
     assert "set          env.id in the argument ID" in terminal.out("env check Acrobat-v1", code=1)
     terminal.write("env:\n  id: Acrobat-v1\n  wrappers: [Nope]\n")
     said = terminal.out("env check", code=1)
-    assert "problem      env.wrappers, entry 1: There is no wrapper 'Nope'" in said
+    assert "problem      env.wrappers, entry 1: There is no wrapper “Nope”" in said
     assert "set          env.id in config.yaml, line 2" in said
     assert "set          env.wrappers in config.yaml, line 3" in said
 
@@ -217,12 +217,12 @@ def test_limits_of_the_system_are_told_in_words(
     ("words", "said"),
     [
         # the command line
-        ("fly", "'fly' is not a command. There are: gui, serve,"),
-        ("serv", "'serv' is not a command. Did you mean serve?"),
-        ("run strat", "'strat' is not a command. Did you mean start?"),
-        ("prob", "'prob' is not a command."),
-        ("completion", "'completion' is not a command. There are: gui, serve,"),
-        ("Check", "'Check' is not a command. Did you mean checkpoints?"),
+        ("fly", "“fly” is not a command. There are: gui, serve,"),
+        ("serv", "“serv” is not a command. Did you mean serve?"),
+        ("run strat", "“strat” is not a command. Did you mean start?"),
+        ("prob", "“prob” is not a command."),
+        ("completion", "“completion” is not a command. There are: gui, serve,"),
+        ("Check", "“Check” is not a command. Did you mean checkpoints?"),
         ("run fly", "There are: queue, start, resume, stop, pause, continue."),
         (
             "status --jsn",
@@ -236,7 +236,7 @@ def test_limits_of_the_system_are_told_in_words(
         ("client --rate fast", "--rate should be a number, not 'fast'."),
         ("logs trainer -n", "-n needs a value after it."),
         ("shutdown all", "what should be one of 'clients', 'run', 'server', not 'all'."),
-        ("call NOPE", "There is no command 'NOPE'.\nAll of them: docs/api.md"),
+        ("call NOPE", "There is no command “NOPE”.\nAll of them: docs/api.md"),
         ("call run.strat", "Did you mean run.start, "),
         ("call status.get", "Did you mean soulsgui status? "),
         ("call server.hello {", "The parameters are not JSON: look at character 2."),
@@ -266,7 +266,7 @@ def test_limits_of_the_system_are_told_in_words(
         ("client --server 127.0.0.1:6379", "--config-dir"),
         ("client --server redis://127.0.0.1:6379", "--config-dir"),
         ("client --server rediss://127.0.0.1:6379", "--config-dir"),
-        ("client --name 'two words'", "'two words' is not a client name"),
+        ("client --name 'two words'", "“two words” is not a client name"),
         ("client --num-envs 0", "--num-envs"),
         ("client --episodes -1", "--episodes"),
         ("client", "soulsgui serve"),
@@ -436,12 +436,12 @@ def test_config_is_set_shown_checked_and_compared(terminal: Terminal) -> None:
     assert terminal.json("config show ppo") == shown["ppo"]
     assert terminal.json("config show ppo.gamma") == 0.5
     said = terminal.err("config show dqnn")
-    assert "'dqnn' is neither a setting nor a section.\nDid you mean dqn?" in said
+    assert "“dqnn” is neither a setting nor a section.\nDid you mean dqn?" in said
     assert "cartpole_ppo" in terminal.err("config show --preset cartpol_ppo")
     terminal.err("config set seed=-1")
     terminal.err("config set seeed=1")
     said = terminal.err("config set seed=8 ppo.gamma")
-    assert "'ppo.gamma' has no value" in said
+    assert "“ppo.gamma” has no value" in said
     assert "soulsgui config set KEY=VALUE" in said
     assert "mistake" not in said
     assert "seed: 9" in terminal.config.read_text()

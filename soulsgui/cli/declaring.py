@@ -181,7 +181,7 @@ class CommandParser(argparse.ArgumentParser):
         if wrong := re.match(r"argument COMMAND: invalid choice: '(.*?)' \(", message):
             near = nearest(wrong[1], self.shown)
             hint = f"Did you mean {near}?" if near else f"There are: {', '.join(self.shown)}."
-            message = f"{wrong[1]!r} is not a command. {hint}"
+            message = f"“{wrong[1]}” is not a command. {hint}"
         found = (re.fullmatch(pattern, message, re.DOTALL) for pattern in _MISTAKES)
         super().error(next((one.expand(_MISTAKES[one.re.pattern]) for one in found if one), message))
 

@@ -182,7 +182,7 @@ def show(arguments: Arguments) -> int:
     if not values and not hidden:
         near = nearest(part, [*(key.partition(".")[0] for key in known), *known])
         raise UsageError(
-            f"{part!r} is neither a setting nor a section.",
+            f"“{part}” is neither a setting nor a section.",
             f"Did you mean {near}?" if near else "See all of them: soulsgui config show",
         )
     tree: Any = public_tree(settings)
@@ -241,7 +241,7 @@ def change(arguments: Arguments) -> int:
     without = next((word for word in arguments.values if "=" not in word), None)
     if without is not None:
         raise UsageError(
-            f"config set: {without!r} has no value.",
+            f"config set: “{without}” has no value.",
             f"Usage: soulsgui config set KEY=VALUE ... (what it is now: soulsgui config show {without})",
         )
     layer = parse_assignments(arguments.values, "config set")

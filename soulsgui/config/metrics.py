@@ -70,7 +70,7 @@ def read_metrics(told: Mapping[str, Any]) -> dict[str, EpisodeMetric]:
     for name, value in told.items():
         if not isinstance(name, str) or not _NAME.fullmatch(name) or _TAKEN.fullmatch(name):
             raise ValueError(
-                f"{name!r} is not a metric name: it has letters, digits and '_', and is neither one of "
+                f"“{name}” is not a metric name: it has letters, digits and “_”, and is neither one of "
                 "every episode (return, length, seconds) nor begins with `evaluation_` or ends with `_mean`"
             )
         try:

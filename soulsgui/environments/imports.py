@@ -36,7 +36,7 @@ def import_named(name: str) -> ModuleType:
     """
     if _agreed is not None and name not in _agreed:
         raise NotAgreedError(
-            f"The owner of this computer has not agreed to {name!r}, which the server or the checkpoint "
+            f"The owner of this computer has not agreed to “{name}”, which the server or the checkpoint "
             "names.",
             "Nothing of it was run. Tell the owner of the server, or use another checkpoint.",
         )

@@ -109,7 +109,7 @@ def find_spec(env_id: str) -> EnvSpec:
         return gymnasium.spec(name)
     except gymnasium.error.NamespaceNotFound as error:
         raise EnvironmentCheckError(
-            f"There is no environment {env_id!r}: nothing registered the namespace {name.split('/')[0]!r}.",
+            f"There is no environment “{env_id}”: nothing registered the namespace “{name.split('/')[0]}”.",
             f"Install the package that brings it, and put the module in front: module:{name}",
         ) from error
     except gymnasium.error.Error as error:
@@ -120,7 +120,7 @@ def find_spec(env_id: str) -> EnvSpec:
         if colon and hasattr(sys.modules.get(module), name):
             why = f": {module} has a {name}, but registers no environment of that name"
             hint = f"{module} should call gymnasium.register(id='{name}-v0', entry_point='{module}:{name}')."
-        raise EnvironmentCheckError(f"There is no environment {env_id!r}{why}.", hint) from error
+        raise EnvironmentCheckError(f"There is no environment “{env_id}”{why}.", hint) from error
 
 
 def longest_episode(
@@ -146,7 +146,7 @@ def named(path: str, wanted_for: str) -> Callable[..., Any]:
     """
     _, _, name = path.rpartition(":")
     owner = _import(path, wanted_for)
-    return _member(owner, name, f"There is no {name!r} in {owner.__name__}, which {wanted_for} names.")
+    return _member(owner, name, f"There is no “{name}” in {owner.__name__}, which {wanted_for} names.")
 
 
 def _member(owner: Any, name: str, missing: str) -> Callable[..., Any]:
@@ -182,7 +182,7 @@ def _wrapper(entry: WrapperEntry) -> tuple[str, "partial[Env]"]:
     name, kwargs = (entry, None) if isinstance(entry, str) else next(iter(entry.items()))
     _, colon, class_name = name.rpartition(":")
     owner = _import(name, f"the wrapper {name}") if colon else gymnasium.wrappers
-    wrapper = _member(owner, class_name, f"There is no wrapper {class_name!r} in {owner.__name__}.")
+    wrapper = _member(owner, class_name, f"There is no wrapper “{class_name}” in {owner.__name__}.")
     if not (isinstance(wrapper, type) and issubclass(wrapper, gymnasium.Wrapper)):
         # Settings come from other computers, too: with any callable they would reach a shell.
         raise EnvironmentCheckError(
@@ -198,7 +198,7 @@ def _import(name: str, wanted_for: str, missing: type[EnvironmentCheckError] = E
     module, _, _ = name.rpartition(":")
     if not all(part.isidentifier() for part in module.split(".")):
         raise EnvironmentCheckError(
-            f"{module!r} of {wanted_for} is not a module name.",
+            f"“{module}” of {wanted_for} is not a module name.",
             "Write it as Python imports it, without a path and without .py: package.module:Name",
         )
     try:
@@ -207,7 +207,7 @@ def _import(name: str, wanted_for: str, missing: type[EnvironmentCheckError] = E
         raise
     except SystemExit as error:
         raise EnvironmentCheckError(
-            f"The module {module!r} of {wanted_for} ends the program when it is imported: {_words(error)}.",
+            f"The module “{module}” of {wanted_for} ends the program when it is imported: {_words(error)}.",
             "Fix the module: what is imported must not end Python.",
         ) from error
     except Exception as error:
@@ -219,7 +219,7 @@ def _import(name: str, wanted_for: str, missing: type[EnvironmentCheckError] = E
                 f"is installed first (often `pip install {package}`)."
             )
         raise missing(
-            f"The module {module!r} of {wanted_for} can't be imported: {_words(error)}.", remedy
+            f"The module “{module}” of {wanted_for} can't be imported: {_words(error)}.", remedy
         ) from error
 
 

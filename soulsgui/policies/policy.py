@@ -250,7 +250,7 @@ def make_policy(spec: Mapping[str, Any], device: str = "cpu") -> Policy:
     kind = spec.get("kind")
     if not isinstance(kind, str) or kind not in (*IN_NUMPY, *ELSEWHERE):
         raise CheckpointError(
-            f"The server's policy is of a kind that is not known here: {kind!r}.",
+            f"The server's policy is of a kind that is not known here: “{kind}”.",
             "Client and server have different versions: update the older one.",
         )
     policy = IN_NUMPY[kind](spec) if kind in IN_NUMPY else ELSEWHERE[kind](spec, device)

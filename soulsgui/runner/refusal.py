@@ -40,7 +40,7 @@ def unknown_command(name: str, typed: str = "") -> UsageError:
     """Return the error of a command that there is not, with what is typed instead, or those most like it."""
     near = [typed] if typed else difflib.get_close_matches(name.casefold(), COMMANDS)
     meant = f"Did you mean {', '.join(near)}? " if near else ""
-    return UsageError(f"There is no command {name!r}.", f"{meant}All of them: docs/api.md")
+    return UsageError(f"There is no command “{name}”.", f"{meant}All of them: docs/api.md")
 
 
 def no_run() -> Refused:

@@ -173,6 +173,9 @@ def explained(error: OSError) -> tuple[str, str]:
         wrong = error.filename2 if error.filename2 is not None else place
         is_what, wants = _WRONG_KIND[error.errno]
         return f"{wrong} is {is_what}, where a {wants} belongs.", f"Move it elsewhere, or {_ELSEWHERE}"
+    if error.errno == errno.EXDEV:
+        what = f"{place} can't be moved to {error.filename2}: that is on another file system."
+        return what, f"Keep the whole data folder on one, or {_ELSEWHERE}"
     if isinstance(error, shutil.SpecialFileError):
         return str(error), f"Move it elsewhere, or {_ELSEWHERE}"
     if error.errno == errno.EFBIG:

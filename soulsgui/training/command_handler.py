@@ -104,7 +104,7 @@ class CommandHandler:
             case "purge":
                 return {"transitions": trainer.learner.forget(str(args["client"]))}
             case unknown:
-                raise ValueError(f"there is no command called {unknown!r}")
+                raise ValueError(f"there is no command called “{unknown}”")
         return {}
 
     def _save(self, command: NodeCommand) -> None:
@@ -125,7 +125,7 @@ class CommandHandler:
         elif kind == "current":
             checkpoint = trainer.snapshot("current", score)
         else:
-            raise ValueError(f"there is no kind of checkpoint called {str(kind)!r}")
+            raise ValueError(f"there is no kind of checkpoint called “{kind}”")
         checkpoints.save(checkpoint, partial(self._saved, command.id))
 
     def _saved(self, command_id: str, place: str, error: CheckpointError | None) -> None:

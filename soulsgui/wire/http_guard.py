@@ -31,7 +31,7 @@ def why_refused(headers: Mapping[str, str], token: str, loopback: bool = True) -
     # A page whose name was made to point at this machine still sends its own name as Host.
     host = headers.get("Host", "")
     if loopback and host.rpartition(":")[0] not in _OUR_HOSTS and host not in _OUR_HOSTS:
-        return 403, f"This interface can't be used under the name {printable(host, 100)!r}."
+        return 403, f"This interface can't be used under the name “{printable(host, 100)}”."
     origin = headers.get("Origin")
     if origin is not None and origin != f"http://{host}":
         return 403, "Other web pages may not use this interface."

@@ -15,7 +15,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import Field, ValidationError
 
-from soulsgui.errors import UsageError
+from soulsgui.errors import UsageError, printable
 from soulsgui.system import is_loopback, write_private
 from soulsgui.wire.access import Address, user_of
 from soulsgui.wire.keys import check_client_name
@@ -213,7 +213,9 @@ def read_place(text: str, port: int) -> tuple[str, int]:
         host, colon, after = words.partition(":")
         named = after if colon else None
     if not is_host(host) or (named is not None and not (named.isdecimal() and 0 < int(named) < 65_536)):
-        raise UsageError(f"{text[:80]!r} is not the address of a server.", "For instance: 192.168.1.7:6379")
+        raise UsageError(
+            f"“{printable(text, 80)}” is not the address of a server.", "For instance: 192.168.1.7:6379"
+        )
     return host, port if named is None else int(named)
 
 

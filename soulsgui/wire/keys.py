@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple, Self
 
-from soulsgui.errors import UsageError
+from soulsgui.errors import UsageError, printable
 
 PROTOCOL = 3  # version of the wire contract spoken here
 
@@ -71,11 +71,12 @@ def check_client_name(name: str) -> str:
     """
     if is_device_name(name):
         raise UsageError(
-            f"{name!r} is the name of a device on Windows: no file can have that name there.", _FOR_INSTANCE
+            f"“{name}” is the name of a device on Windows: no file can have that name there.", _FOR_INSTANCE
         )
     if not is_client_name(name):
         raise UsageError(
-            f"{name!r} is not a client name: it has letters, digits, '.', '_' and '-', at most 64.",
+            f"“{printable(name, 80)}” is not a client name: it has letters, digits, “.”, “_” and “-”, "
+            "at most 64.",
             _FOR_INSTANCE,
         )
     return name

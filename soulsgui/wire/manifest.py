@@ -9,7 +9,7 @@ from typing import Any, Literal
 from pydantic import Field, ValidationError, field_validator
 from pydantic_core import PydanticCustomError
 
-from soulsgui.errors import CheckpointError
+from soulsgui.errors import CheckpointError, printable
 from soulsgui.wire.messages.base import Message, Moment
 from soulsgui.wire.messages.heartbeat import Count
 
@@ -149,7 +149,7 @@ def verify(folder: Path, manifest: Manifest, sha256: Callable[[Path], str] = sha
     for name, expected in manifest.files.items():
         path = folder / name
         if Path(name).name != name:
-            raise CheckpointError(f"{name!r} is outside the checkpoint", _REMEDY)
+            raise CheckpointError(f"“{printable(name, 100)}” is outside the checkpoint", _REMEDY)
         if not path.is_file():
             raise CheckpointError(f"{name} is missing", _REMEDY)
         if path.stat().st_size != expected.size:

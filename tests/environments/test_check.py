@@ -113,7 +113,7 @@ def test_what_is_unknown_or_unsupported_is_a_problem_too_and_a_missing_module_is
         assert (report.spaces, report.steps) == (None, 0)
     first, problem = report_lines(unknown.to_json())
     assert first == "CartPool-v1: can not be trained on"
-    assert problem.startswith("  problem      There is no environment 'CartPool-v1'.")
+    assert problem.startswith("  problem      There is no environment “CartPool-v1”.")
     assert "CartPole-v1" in problem
     missing = check("no_such_module:Game-v0", {}, [])
     wrapper = check("CartPole-v1", {}, ["no_such_module:Wrap"])

@@ -128,7 +128,7 @@ def test_a_mistyped_name_is_corrected_once_and_only_to_a_near_one(name: str, rem
         assert "not a module name" in caught.value.message
         assert "pip" not in caught.value.remedy
     else:
-        assert (caught.value.message, caught.value.remedy) == (f"There is no environment {name!r}.", remedy)
+        assert (caught.value.message, caught.value.remedy) == (f"There is no environment “{name}”.", remedy)
 
 
 @pytest.mark.parametrize(

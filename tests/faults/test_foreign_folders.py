@@ -197,7 +197,7 @@ def test_the_policy_of_a_checkpoint_imports_nothing_that_was_not_agreed_to(
     path = folders.data.parent / "stick"
     write_checkpoint(path, checkpoint({}, policy))
     assert evaluate(folders, path) == 1
-    assert f"The owner of this computer has not agreed to '{STRANGER}:Net'" in capsys.readouterr().err
+    assert f"The owner of this computer has not agreed to “{STRANGER}:Net”" in capsys.readouterr().err
     assert not canary.exists()
 
 

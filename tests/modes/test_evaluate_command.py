@@ -165,11 +165,11 @@ def test_what_can_not_be_evaluated_is_said_in_words(made: RunFolder, capsys: Cap
         return err
 
     assert "has no checkpoint yet" in said()
-    assert "There is no run 'nobody'" in said("nobody")
+    assert "There is no run “nobody”" in said("nobody")
     nothing = str(made.root / "nothing")
     assert f"There is no checkpoint at {nothing}" in said(nothing).replace("\n", " ")
     write_checkpoint(made.checkpoint, balancing(4000))
-    assert "has no checkpoint 'best_model'" in said("best")
+    assert "has no checkpoint “best_model”" in said("best")
     aside = made.root.parent.parent / "models"
     for name in ("best", "last"):
         write_checkpoint(aside / name, balancing(4000))
@@ -186,7 +186,7 @@ def test_what_can_not_be_evaluated_is_said_in_words(made: RunFolder, capsys: Cap
     (made.checkpoint / "manifest.json").write_text("{")
     assert "manifest.json can't be read" in said(str(made.checkpoint))
     write_checkpoint(made.checkpoint, balancing(4000, policy={"kind": "dream"}))
-    assert "'dream'" in said()
+    assert "“dream”" in said()
     write_checkpoint(made.checkpoint, balancing(4000, algorithm="dqn", agent="c51"))
     assert "of c51, whose policy does not sample" in said("--stochastic", code=2)
 

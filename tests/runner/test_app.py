@@ -142,7 +142,7 @@ async def test_refused_chunks_and_the_log_of_a_client_elsewhere_are_shown_whatev
     told = await call(runner, "clients.log", client="a")
     assert (told["whole"], [one["text"] for one in told["lines"]]) == (False, ["the game crashed"])
     for command in ("clients.rejects", "clients.log", "clients.release"):
-        with pytest.raises(Refused, match="There is no client 'nobody'"):
+        with pytest.raises(Refused, match="There is no client “nobody”"):
             await call(runner, command, client="nobody")
 
     # Watching goes on after a reading that broke.
@@ -313,7 +313,7 @@ async def test_a_run_goes_from_start_to_stop_and_leaves_its_record_logs_and_even
     assert (renamed["name"], renamed["note"]) == ("new", "while")
     assert (await call(runner, "history.query"))["row"] == []
     assert (await call(runner, "history.query", client="nobody", missing_ok=True))["row"] == []
-    for params, said in (({"client": "nobody"}, "no client 'nobody'"), ({"run": "1999"}, "no run")):
+    for params, said in (({"client": "nobody"}, "no client “nobody”"), ({"run": "1999"}, "no run")):
         with pytest.raises(Refused, match=said):
             await call(runner, "history.query", **params)
 

@@ -131,7 +131,7 @@ def test_nonsense_of_a_server_ends_a_client_with_a_sentence(
         ({"spaces": {"observation": 7, "action": []}}, "A description of spaces can't be read"),
         ({"policy": {"kind": ["mlp"]}}, "The server's policy is of a kind that is not known here"),
         ({"policy": {"kind": "mlp", "hidden": "lots"}}, "can't be"),
-        ({"policy": NOWHERE.to_json()}, "There is no network 'nowhere_at_all:Net'"),
+        ({"policy": NOWHERE.to_json()}, "There is no network “nowhere_at_all:Net”"),
     ],
 )
 def test_whatever_a_server_tells_badly_is_a_sentence(redis_address: Address, told: Any, said: str) -> None:

@@ -183,7 +183,7 @@ def test_values_and_networks_that_nobody_knows_here_are_refused() -> None:
     with pytest.raises(CheckpointError, match="can't be read"):
         make_policy(values)
     elsewhere = make_agent(OWN, VECTORS).policy_spec() | {"network": "nowhere_at_all:Own"}
-    with pytest.raises(UsageError, match="There is no network 'nowhere_at_all:Own'") as caught:
+    with pytest.raises(UsageError, match="There is no network “nowhere_at_all:Own”") as caught:
         make_policy(elsewhere)
     assert "every client" in caught.value.remedy
 

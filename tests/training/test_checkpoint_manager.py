@@ -175,11 +175,11 @@ def test_saves_are_answered_with_their_path_and_stand_side_by_side(managed: _Man
         ("save", {"kind": "best", "model_id": 9}, "is gone"),
         ("save", {"kind": "best"}, "model_id"),
         ("save", {"kind": "best", "model_id": "x"}, "invalid literal"),
-        ("save", {"kind": "bset"}, "there is no kind of checkpoint called 'bset'"),
+        ("save", {"kind": "bset"}, "there is no kind of checkpoint called “bset”"),
         ("release", {"client": "gamer-02"}, "gamer-02 is not cut off"),
         ("release", {}, "is not cut off"),
         ("hold", {}, "seconds"),
-        ("snooze", {}, "there is no command called 'snooze'"),
+        ("snooze", {}, "there is no command called “snooze”"),
     ],
 )
 def test_what_can_not_be_done_is_said(

@@ -156,7 +156,7 @@ class ClientsPage(QWidget):
         self._feed = feed
         self._shell = shell
         self._memory = Memory(shell.settings(), CLIENTS)
-        self.empty = EmptyState("page-clients", "", "", "Invite…", "add", self)
+        self.empty = EmptyState("page-clients", "", "", "Invite a computer…", "add", self)
         self.empty.acted.connect(shell.open_invite)
         self.roster = roster = ClientsSection(
             feed, "clients", STEERING_ACTIONS, self.empty, RARE_ACTIONS, self
@@ -180,7 +180,7 @@ class ClientsPage(QWidget):
 
     def _make_buttons(self) -> None:
         """Add what is not a command of the roster."""
-        self.invite = QPushButton("&Invite…", self)
+        self.invite = QPushButton("&Invite a computer…", self)
         self.invite.setObjectName("invite")
         dress(self.invite, "add")
         self.invite.clicked.connect(self._shell.open_invite)

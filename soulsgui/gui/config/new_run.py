@@ -135,6 +135,7 @@ class NewRunDialog(FormDialog):
         self.seeds.setToolTip("Runs that differ in their seed alone, one after another: an experiment")
         self.as_sweep = QCheckBox("As a s&weep: trials that search for the best settings", self)
         self.as_sweep.toggled.connect(self._preset_chosen)
+        self.as_sweep.toggled.connect(self.shrink)
         self.goal = QLineEdit(self)
         validator = QDoubleValidator(self.goal)
         validator.setLocale(QLocale.c())
@@ -180,6 +181,7 @@ class NewRunDialog(FormDialog):
         form.setRowVisible(self.as_sweep, not self._checkpoint)
         self.sweep = SweepFields(form, self._value, self)
         self.sweep.changed.connect(self._update)
+        self.sweep.left_out.connect(self.shrink)
         self._form = form
         self.sweep.show(False)
         form.addRow("&Local clients", self.clients)

@@ -166,9 +166,11 @@ class SweepFields(QObject):
 
     Signals:
         changed: The user wants something else.
+        left_out: A setting is no longer searched.
     """
 
     changed = Signal()
+    left_out = Signal()
 
     def __init__(self, form: QFormLayout, value_of: Callable[[str], Any], parent: QWidget) -> None:
         super().__init__(parent)
@@ -242,6 +244,10 @@ class SweepFields(QObject):
         line.setting.setCurrentText(next((key for key in keys if key not in taken), ""))
         line.changed.connect(self._changed)
         line.remove.clicked.connect(partial(self._leave_out, line))
+        before: QWidget = self.searched[-1].remove if self.searched else self.score
+        for part in (line.setting, line.scale, line.low, line.high, line.remove):
+            QWidget.setTabOrder(before, part)
+            before = part
         self.searched.append(line)
         self._column.addWidget(line)
         line.show()  # at once, so that the dialog makes room
@@ -251,7 +257,9 @@ class SweepFields(QObject):
         self.searched.remove(line)
         line.hide()
         line.deleteLater()
+        self._column.activate()  # at once, so that the dialog can give up the room
         self._changed()
+        self.left_out.emit()
 
     def _changed(self) -> None:
         self.add.setEnabled(len(self.searched) < _MOST_SEARCHED)

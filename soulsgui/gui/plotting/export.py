@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 
 from PySide6.QtCore import QBuffer, QByteArray, QIODevice, QMargins, QPoint, QRect, QSize
-from PySide6.QtGui import QPainter, QPalette, QPixmap
+from PySide6.QtGui import QPaintDevice, QPainter, QPalette, QPixmap
 from PySide6.QtSvg import QSvgGenerator
 from PySide6.QtWidgets import QWidget
 
@@ -19,6 +19,7 @@ _COLUMNS = (
     "mean", "low", "high", "rows", "overwritten",
 )  # fmt: skip
 _MARGIN_PX = 12
+_LEAST_RATIO = 2.0  # pixels of a picture for one of an ordinary screen
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
@@ -62,16 +63,21 @@ def _no_formula(name: str) -> str:
 
 
 def as_pixmap(above: QWidget, below: QWidget) -> QPixmap:
-    """Return two widgets below each other as a picture."""
-    ratio = above.devicePixelRatioF()
+    """Return two widgets below each other as a picture, sharp on paper, too."""
+    ratio = max(_LEAST_RATIO, above.devicePixelRatioF())
     whole = QPixmap(_whole(above, below) * ratio)
     whole.setDevicePixelRatio(ratio)
-    whole.fill(above.palette().color(QPalette.ColorRole.Window))
-    painter = QPainter(whole)
-    painter.drawPixmap(_MARGIN_PX, _MARGIN_PX, above.grab())
-    painter.drawPixmap(_MARGIN_PX, _MARGIN_PX + above.height(), below.grab())
-    painter.end()
+    _paint(whole, above, below)
     return whole
+
+
+def _paint(device: QPaintDevice, above: QWidget, below: QWidget) -> None:
+    painter = QPainter(device)
+    whole = QRect(QPoint(), _whole(above, below))
+    painter.fillRect(whole, above.palette().color(QPalette.ColorRole.Window))
+    above.render(painter, QPoint(_MARGIN_PX, _MARGIN_PX))
+    below.render(painter, QPoint(_MARGIN_PX, _MARGIN_PX + above.height()))
+    painter.end()
 
 
 def _whole(above: QWidget, below: QWidget) -> QSize:
@@ -92,9 +98,5 @@ def as_svg(title: str, above: QWidget, below: QWidget) -> bytes:
     # Else it takes a screen of 90 dots an inch for granted, and makes the letters too large.
     generator.setResolution(above.logicalDpiX())
     generator.setTitle(title)
-    painter = QPainter(generator)
-    painter.fillRect(QRect(QPoint(), size), above.palette().color(QPalette.ColorRole.Window))
-    above.render(painter, QPoint(_MARGIN_PX, _MARGIN_PX))
-    below.render(painter, QPoint(_MARGIN_PX, _MARGIN_PX + above.height()))
-    painter.end()
+    _paint(generator, above, below)
     return bytes(drawing.data())

@@ -141,10 +141,10 @@ class VideosTab(QWidget):
 
     def _ask_path(self) -> None:
         film = self.chosen
-        if film is None:
+        if film is None or self._run is None:
             return
         # Of a name that the server tells only the last part is of interest.
-        name = PurePath(film.file.name).name
+        name = f"{self._run.id}_{PurePath(film.file.name).name}"
         ask_where_to_save("Save the video", name, "", partial(self._save, film.file), self)
 
     def _save(self, file: StoredFile, path: str) -> None:

@@ -81,6 +81,7 @@ class EndStrip(QFrame):
         self._page = ""
         self._is_news = False
         self._gone = ""  # the run of which no more is to be said
+        self._gives_way = False
         self._next: Preset | None = None
         self._mark = IconLabel(0, self)
         self._title = Heading("", 0, self)
@@ -89,7 +90,7 @@ class EndStrip(QFrame):
         self.watch.explain("See its best model play")
         make_primary(self.watch)
         self.next = FittingButton("", "", self)
-        self.invite = FittingButton("Invite a PC…", "page-clients", self)
+        self.invite = FittingButton("Invite a computer…", "page-clients", self)
         self.invite.explain("Other computers play, too: the next run takes less time")
         words = Words("Continue without the goal", "Resuming …", "Resumed")
         self.go_on = CommandButton(words, "resume", self._go_on, self)
@@ -128,6 +129,11 @@ class EndStrip(QFrame):
         self._page = name
         self._show()
 
+    def give_way(self, on: bool) -> None:
+        """Leave the place below the page to a message, or take it again."""
+        self._gives_way = on
+        self._show()
+
     def _look(self) -> None:
         before, self._run = self._run, self._feed.status.run
         run = self._run
@@ -142,7 +148,7 @@ class EndStrip(QFrame):
     def _show(self) -> None:
         run, words = self._run, end_words(self._run)
         seen = self._page == OVERVIEW or (self._is_news and self._page != CLIENT)
-        if words is None or run.id == self._gone or not seen:
+        if words is None or run.id == self._gone or not seen or self._gives_way:
             self.hide()
             return
         self._mark.show_icon(words.icon, words.tone)
@@ -175,7 +181,7 @@ class EndStrip(QFrame):
 
     def _asked(self, command: str) -> None:
         # Whatever becomes of the next one: beside its trouble the success of the last one would mislead.
-        if command in _BEGINS and not self.isHidden():
+        if command in _BEGINS and end_words(self._run) is not None:
             self._put_away()
 
     def _go_on(self) -> Call:

@@ -164,6 +164,8 @@ class MainWindow(QMainWindow):
         self.navigation = Navigation(listed, self)
         self.pages = PageStack(self._entries, self._feed, self)
         self.end_strip = EndStrip(self._feed, self, self)
+        # There is one place for messages: what came last is shown there.
+        self.messages.filled.connect(self.end_strip.give_way)
         # What comes and goes stands below the page: nothing that is read or pointed at moves for it.
         beside = column(self.banner, (self.pages, 1), self.end_strip, self.messages, gap_px=0)
         inside = QWidget(self)

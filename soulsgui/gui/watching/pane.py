@@ -453,8 +453,8 @@ class WatchPane(QWidget):
         picture = self.recording.shown
         if picture is None:
             return
-        task, number = self._run.env_id.rpartition("/")[2] or "video", self._number(picture)
-        name = f"{task}-{self.chosen.rpartition('/')[2]}-episode-{number + 1}.mp4"
+        number = self._number(picture)
+        name = f"{self._run.id}_{self.chosen.rpartition('/')[2]}_episode-{number + 1}.mp4"
         film = partial(self.film, episode=number)
         ask_where_to_save("Save the video", name, "Videos (*.mp4 *.gif)", film, self)
 

@@ -43,6 +43,7 @@ class FittingDialog(QDialog):
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         self.setWindowTitle(plain(title))
         self.wrong = Remark(self, selectable=True)
+        self._scrolls = False
 
     def arrange(self, *parts: Part, foot: QBoxLayout, characters: int = 0) -> None:
         """Put the parts below each other, then what went wrong, then the last row."""
@@ -76,8 +77,14 @@ class FittingDialog(QDialog):
         handled = super().event(event)
         underline_letters(self, event)
         if event.type() in (QEvent.Type.Show, QEvent.Type.LayoutRequest):
-            self._fit()
+            self._fit(self.height())
         return handled
+
+    def shrink(self) -> None:
+        """Give up the room of parts that are hidden now."""
+        if (layout := self.layout()) is not None and not self._scrolls:
+            layout.activate()
+            self._fit(0)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """F1 opens the manual over it, which the window around it knows."""
@@ -94,7 +101,7 @@ class FittingDialog(QDialog):
             around = around.parentWidget()
         return around
 
-    def _fit(self) -> None:
+    def _fit(self, least_height: int) -> None:
         layout = self.layout()
         if layout is None or not self.isVisible():
             return
@@ -104,11 +111,12 @@ class FittingDialog(QDialog):
         height = max(least.height(), layout.totalMinimumHeightForWidth(width))
         if height > room.height():
             self._let_scroll(layout)
-        self.resize(width, min(max(self.height(), height), room.height()))
+        self.resize(width, min(max(least_height, height), room.height()))
         bring_onto_screen(self)
 
     def _let_scroll(self, layout: QLayout) -> None:
         """Let everything be scrolled but the last row, which has the buttons."""
+        self._scrolls = True
         last = layout.takeAt(layout.count() - 1)
         parts = QWidget()
         layout.setContentsMargins(*NO_MARGINS)

@@ -75,7 +75,7 @@ def close_button(parent: QWidget) -> QPushButton:
     return close
 
 
-_SHOWN = 3
+_KEPT = 3
 _BRIEF_MS, _WITH_BUTTON_MS = 8_000, 20_000
 
 
@@ -166,10 +166,15 @@ class NoticeRow(QFrame):
 
 
 class MessageBar(QWidget):
-    """The newest messages, one under the other; none takes the keyboard or stops the work.
+    """The newest message, and when that is closed the one before; none takes the keyboard or stops the work.
 
     It stands below a page: it covers nothing, and what is read from the top stays where it is.
+
+    Signals:
+        filled: The first message came, or the last one went; with whether there is one.
     """
+
+    filled = Signal(bool)
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -192,9 +197,15 @@ class MessageBar(QWidget):
         one.closed.connect(self._close)
         self.rows.append(one)
         self._column.addWidget(one)
-        if len(self.rows) > _SHOWN:
+        if len(self.rows) > _KEPT:
             self._close(self.rows[0])
-        self.show()
+        self._show_newest()
+
+    def _show_newest(self) -> None:
+        for one in self.rows:
+            one.setVisible(one is self.rows[-1])
+        self.setVisible(bool(self.rows))
+        self.filled.emit(bool(self.rows))
 
     def settle(self, about: str) -> None:
         """Close what was said about something: it holds no longer."""
@@ -209,4 +220,4 @@ class MessageBar(QWidget):
             self._column.removeWidget(row)
             row.hide()
             row.deleteLater()
-        self.setVisible(bool(self.rows))
+        self._show_newest()

@@ -176,7 +176,7 @@ def _own_torso(
         raise
     except Exception as error:  # whatever somebody's module raises
         raise UsageError(
-            f"There is no network {path!r}: {error_words(error)}.",
+            f"There is no network “{path}”: {error_words(error)}.",
             f"Choose one of {', '.join((MLP, *NAMED))}, or `module:Class` of a module that can be imported "
             "here: on the server and on every client.",
         ) from error

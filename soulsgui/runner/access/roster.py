@@ -50,7 +50,7 @@ class ClientNames:
             raise Refused(ErrorCode.NOT_NOW, f"{name} is the id of another client.", "Choose another name.")
         if any(called == name for known, called in self._names.items() if known != client):
             raise Refused(
-                ErrorCode.NOT_NOW, f"Another client is called {name!r} already.", "Choose another name."
+                ErrorCode.NOT_NOW, f"Another client is called “{name}” already.", "Choose another name."
             )
 
     def set(self, client: str, name: str, ids: Collection[str]) -> None:

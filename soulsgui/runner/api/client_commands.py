@@ -237,7 +237,7 @@ def _check_known(runner: "Runner", params: control.ClientParams) -> None:
     if params.client not in runner.roster:
         raise Refused(
             ErrorCode.NOT_FOUND,
-            f"There is no client {params.client!r}.",
+            f"There is no client “{params.client}”.",
             "See who there is: soulsgui clients list",
         )
 

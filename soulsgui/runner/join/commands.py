@@ -77,13 +77,13 @@ async def _logs(runner: "ClientRunner", params: control.HistoryLogsParams) -> co
 
 def _check_service(_runner: "ClientRunner", params: control.ServiceParams) -> None:
     if params.name != CLIENT:
-        message = f"There is no service {params.name!r} in client mode."
+        message = f"There is no service “{params.name}” in client mode."
         raise Refused(ErrorCode.NOT_FOUND, message, f"There is: {CLIENT}")
 
 
 def _check_client(runner: "ClientRunner", params: control.ClientParams) -> None:
     if params.client != runner.name:
-        message = f"There is no client {params.client!r} on this computer."
+        message = f"There is no client “{params.client}” on this computer."
         raise Refused(ErrorCode.NOT_FOUND, message, f"There is: {runner.name}")
     runner.player.check_wanted()
 
@@ -124,7 +124,7 @@ async def _join(runner: "ClientRunner", params: control.JoinParams) -> control.J
 async def _agree(runner: "ClientRunner", params: control.AgreeParams) -> None:
     invitation = runner.invitation
     if invitation is None or invitation.server_id != params.server_id:
-        raise Refused(ErrorCode.NOT_NOW, f"This computer does not play for {params.server_id!r} now.")
+        raise Refused(ErrorCode.NOT_NOW, f"This computer does not play for “{params.server_id}” now.")
     await asyncio.to_thread(runner.saved.agree, invitation, params.digest, params.always)
 
 
@@ -177,7 +177,7 @@ async def _in_thread(ask: Callable[..., T], *words: object) -> T:
 async def _saved(runner: "ClientRunner", server_id: str) -> Invitation:
     found = await asyncio.to_thread(runner.saved.find, server_id)
     if found is None:
-        message = f"This computer has no invitation of a server {server_id!r}."
+        message = f"This computer has no invitation of a server “{server_id}”."
         raise Refused(ErrorCode.NOT_FOUND, message, "Ask its owner for one.")
     return found
 

@@ -236,11 +236,11 @@ class OwnReturns:
     def history(self, params: control.HistoryQueryParams) -> control.History:
         """Return a curve."""
         if params.run not in (_LATEST, self.run_id):
-            raise Refused(ErrorCode.NOT_FOUND, f"This machine does not play for {params.run!r}.")
+            raise Refused(ErrorCode.NOT_FOUND, f"This machine does not play for “{params.run}”.")
         value, x = _METRICS.get(params.metric), _AXES[params.x]
         if value is None:
             known = ", ".join(_METRICS)
-            raise Refused(ErrorCode.NOT_FOUND, f"There is no {params.metric!r} here.", f"There are: {known}")
+            raise Refused(ErrorCode.NOT_FOUND, f"There is no “{params.metric}” here.", f"There are: {known}")
         start = float("-inf") if params.start is None else params.start
         end = float("inf") if params.end is None else params.end
         others = bool(params.client) and params.client != self._client

@@ -248,7 +248,7 @@ def _read_contents(archive: zipfile.ZipFile, file_bytes: int, runs: Path) -> _Co
         )
     names = [entry.removeprefix(_RUN) for entry in contents.files if entry.startswith(_RUN)]
     if wrong := [one for one in names if not _TAKEN.fullmatch(one)]:
-        raise _refusal(f"{printable(wrong[0], 100)!r} is not a file of a run.")
+        raise _refusal(f"“{printable(wrong[0], 100)}” is not a file of a run.")
     if not {_ANY.config.name, _ANY.run.name} <= set(names):
         raise _refusal("it holds no run.")
     size = sum(file.size for file in contents.files.values())

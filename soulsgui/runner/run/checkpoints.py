@@ -77,7 +77,7 @@ class Checkpoints:
             if named and (info := self._info(run, path, kind)) is not None:
                 return info
         raise NoCheckpointError(
-            f"Run {run.run_id} has no checkpoint {wanted!r}.",
+            f"Run {run.run_id} has no checkpoint “{wanted}”.",
             f"See which there are: soulsgui checkpoints list {run.run_id}",
         )
 

@@ -39,7 +39,7 @@ def _unknown(what: str, name: str, known: list[str]) -> Refused:
     hint = f"Did you mean {near}? " if near else ""
     return Refused(
         ErrorCode.NOT_FOUND,
-        f"The run has no {what} {name!r}.",
+        f"The run has no {what} “{name}”.",
         f"{hint}There are: {', '.join(known) or 'none yet'}",
     )
 
@@ -61,7 +61,7 @@ def log_lines(
         path = paths.get(params.service)
         if path is None:
             known = ", ".join(paths) or "none"
-            raise Refused(ErrorCode.NOT_FOUND, f"{params.service!r} has no log.", f"There are: {known}")
+            raise Refused(ErrorCode.NOT_FOUND, f"“{params.service}” has no log.", f"There are: {known}")
         return read_lines(path, params.service, params.before, params.n, params.level, params.filter)
     if params.before is not None:
         raise Refused(

@@ -140,7 +140,7 @@ class Library:
         if len(alike) == 1:
             return alike[0]
         several = ", ".join(run.run_id for run in alike[:_NAMED])
-        reason = f"{run_id!r} matches several runs: {several}." if alike else f"There is no run {run_id!r}."
+        reason = f"“{run_id}” matches several runs: {several}." if alike else f"There is no run “{run_id}”."
         remedy = f"See which there are: {listed}"
         if run_id == LATEST:
             reason, remedy = "There is no run yet.", "Start one: soulsgui run start"
@@ -311,7 +311,7 @@ def named(known: Sequence[str], wanted: str, what: str, starting: str) -> str:
     alike = next((some for fit in fits if (some := [one for one in known if wanted and fit(one)])), [])
     if len(alike) == 1:
         return alike[0]
-    reason = f"{wanted!r} matches several {what}s." if alike else f"There is no {what} {wanted!r}."
+    reason = f"“{wanted}” matches several {what}s." if alike else f"There is no {what} “{wanted}”."
     raise Refused(ErrorCode.NOT_FOUND, reason, f"There are: {', '.join(known[:_NAMED])}")
 
 

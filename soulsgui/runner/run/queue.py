@@ -169,7 +169,7 @@ class RunQueue:
         if not gone and which != ALL:
             raise Refused(
                 ErrorCode.NOT_FOUND,
-                f"No run of an experiment {which!r} is in the queue.",
+                f"No run of an experiment “{which}” is in the queue.",
                 "See the queue: soulsgui run queue list",
             )
         self._keep(one for one in self._now.entries if one not in gone)

@@ -90,7 +90,7 @@ class Bin:
             return self._library.checkpoints.get(self.checkpoints_of(run), path)
         except NoCheckpointError as error:
             listed = f"soulsgui checkpoints list {run.run_id} --trashed"
-            what = f"The bin of run {run.run_id} has no checkpoint {path!r}."
+            what = f"The bin of run {run.run_id} has no checkpoint “{path}”."
             raise NoCheckpointError(what, f"See which there are: {listed}") from error
 
     def _remove(self, folders: Sequence[Path]) -> int:

@@ -254,7 +254,7 @@ class Supervisor:
     def _service(self, name: str) -> Service:
         if name not in self._services:
             known = ", ".join(sorted(self._services)) or "none"
-            raise ServiceError(f"There is no service {name!r}.", f"Known services: {known}")
+            raise ServiceError(f"There is no service “{name}”.", f"Known services: {known}")
         return self._services[name]
 
     def _known_as(self, spec: ServiceSpec) -> Service:

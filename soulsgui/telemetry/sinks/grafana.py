@@ -228,7 +228,7 @@ class GrafanaSource:
         known = self._run_ids()
         fits = known if asked in ("", LATEST) else [one for one in known if one.startswith(asked)]
         if not fits:
-            raise UnknownRunError(f"There is no run {printable(asked, 100)!r} with anything recorded.")
+            raise UnknownRunError(f"There is no run “{printable(asked, 100)}” with anything recorded.")
         return RunFolder(self._runs / (asked if asked in fits else fits[0]))
 
 

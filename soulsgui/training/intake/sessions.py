@@ -8,6 +8,7 @@ from math import inf
 from types import MappingProxyType
 
 from soulsgui.config.sections.run import MAX_NUM_ENVS
+from soulsgui.errors import printable
 from soulsgui.wire.keys import PROTOCOL, EntryId, inference_number
 from soulsgui.wire.messages.chunk import Reason
 from soulsgui.wire.messages.heartbeat import MAX_ENVS, Heartbeat
@@ -498,7 +499,7 @@ class Sessions:
         if hello is None:
             return "its hello can't be read"
         if hello.client != client:
-            return f"it calls itself {hello.client[:_SHOWN]!r}"
+            return f"it calls itself “{printable(hello.client, _SHOWN)}”"
         if old := update_needed(hello.versions, self._least_versions):
             return old
         if hello.protocol != PROTOCOL:

@@ -2,6 +2,7 @@
 
 import pytest
 from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QWidget
 from pytestqt.qtbot import QtBot
 
 from soulsgui.config.layers import defaults_layer
@@ -31,6 +32,12 @@ def sweep_dialog(qtbot: QtBot, feed: Feed) -> NewRunDialog:
     dialog.as_sweep.click()
     qtbot.waitUntil(lambda: len(dialog.sweep.searched) == 1 and dialog.preset.count() > 1)
     return dialog
+
+
+def least_height(dialog: NewRunDialog) -> int:
+    layout = dialog.layout()
+    assert layout is not None
+    return layout.totalMinimumHeightForWidth(dialog.width())
 
 
 @pytest.fixture
@@ -169,14 +176,36 @@ def test_the_dialog_has_no_empty_room_and_says_in_it_why_the_sweep_can_not_begin
     assert not dialog.start.isEnabled()
     assert dialog.missing.isVisible()
     assert dialog.missing.text() == dialog.start.toolTip()
-    layout = dialog.layout()
-    assert layout is not None
-    qtbot.waitUntil(lambda: dialog.height() <= layout.totalMinimumHeightForWidth(dialog.width()))
+    qtbot.waitUntil(lambda: dialog.height() == least_height(dialog))
     dialog.sweep.steps.setText("5000")
     assert not dialog.missing.isVisible()
 
 
+def test_the_dialog_gives_up_the_room_of_what_is_not_searched_any_more(
+    qtbot: QtBot, dialog: NewRunDialog
+) -> None:
+    dialog.sweep.steps.setText("5000")
+    for _ in range(2):
+        dialog.sweep.add.click()
+        high = dialog.height()
+        dialog.sweep.searched[-1].remove.click()
+        assert dialog.height() < high
+        qtbot.waitUntil(lambda: dialog.height() == least_height(dialog))
+        dialog.sweep.add.click()
+    dialog.as_sweep.click()
+    qtbot.waitUntil(lambda: dialog.height() == least_height(dialog))
+
+
 def test_tab_leads_through_the_fields_of_a_sweep_before_the_buttons(dialog: NewRunDialog) -> None:
+    dialog.sweep.add.click()
+    stop: QWidget = dialog.as_sweep
+    stops = []
+    while stop is not dialog.sweep.add:
+        stop = stop.nextInFocusChain()
+        stops.append(stop)
+    first, added = dialog.sweep.searched
+    wanted = [first.setting, first.remove, added.setting, added.scale, added.low, added.high, added.remove]
+    assert [stop for stop in stops if stop in wanted] == wanted
     last, after = dialog.sweep.add, dialog.start
     following = last.nextInFocusChain()
     while following not in (after, last):

@@ -37,7 +37,7 @@ class Logs:
     def answer(self, params: dict[str, Any]) -> Any:
         name = params.get("service", "")
         if name and name not in self.lines:
-            return refusal(f"{name!r} has no log.", "There are: trainer", ErrorCode.NOT_FOUND)
+            return refusal(f"“{name}” has no log.", "There are: trainer", ErrorCode.NOT_FOUND)
         found = [
             one
             for service in ([name] if name else self.lines)
@@ -211,7 +211,7 @@ def test_only_of_what_was_searched_it_is_said_that_nothing_fits(
 ) -> None:
     text = text_of(page)
     choose(page.service, "telemetry")
-    qtbot.waitUntil(lambda: "'telemetry' has no log." in text.placeholderText())
+    qtbot.waitUntil(lambda: "“telemetry” has no log." in text.placeholderText())
     assert shell.told == [], "that is no trouble"
     show(qtbot, page, "trainer")
     held = len(page.pane.lines)

@@ -59,4 +59,9 @@ def test_a_picture_has_both_widgets_and_a_drawing_their_words_as_words(qtbot: Qt
     assert root.attrib["viewBox"] == "0 0 224 164"
     words = ["".join(one.itertext()).strip() for one in root.iter() if one.tag.endswith("text")]
     assert words == ["Return", "Episode"]
-    assert as_pixmap(above, below).deviceIndependentSize().toSize() == QSize(224, 164)
+    picture = as_pixmap(above, below)
+    assert picture.deviceIndependentSize().toSize() == QSize(224, 164)
+    assert picture.size() == QSize(448, 328)
+    sharp = picture.toImage()
+    coarse = sharp.scaled(QSize(224, 164)).scaled(sharp.size())
+    assert sharp != coarse, "its letters are drawn, not enlarged"

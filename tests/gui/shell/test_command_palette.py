@@ -9,6 +9,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QTabWidget, QWidget
 from pytestqt.qtbot import QtBot
 
+from soulsgui.gui.clients.page import ClientsPage
 from soulsgui.gui.models.connection import Connection, ConnectionState
 from soulsgui.gui.shell import Shell
 from soulsgui.gui.shell.command_palette import CommandPalette, Entry, best
@@ -197,6 +198,10 @@ def test_the_commands_of_all_pages_are_found_from_any_of_them(
     assert not rows(palette), "the menu has it"
     palette.words.setText("invite")
     assert rows(palette)[0][0] == "Invite a computer…"
+    page = window.pages.made("clients")
+    assert isinstance(page, ClientsPage)
+    offered = page.invite, page.empty.button, window.menu.invite, window.end_strip.invite
+    assert {one.text().replace("&", "") for one in offered} == {"Invite a computer…"}
     palette.words.setText("film")
     enter(qtbot, palette)
     assert window.pages.shown == "runs"

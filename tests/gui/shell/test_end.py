@@ -11,6 +11,7 @@ from soulsgui.gui.shell.end import EndStrip, end_words, next_preset
 from soulsgui.wire.control import Preset, RunStatus, RunSummary, Status
 from tests.gui.fake_feed import NOTHING_YET, FakeFeed, FakeShell
 from tests.gui.reading import words_of
+from tests.gui.shell.conftest import Make
 from tests.states import client
 
 RUNNING = RunStatus(
@@ -107,6 +108,22 @@ def test_a_solved_run_is_watched_and_a_next_one_tried(
     assert "Solved" in words_of(strip)
     assert not strip.next.isVisible(), "after a sweep its best settings are next"
     assert not strip.invite.isVisible(), "another computer has played already"
+
+
+def test_there_is_one_place_for_messages_and_what_came_last_is_shown(
+    qtbot: QtBot, make: Make, server: FakeFeed
+) -> None:
+    window = make("overview")
+    change(server, **SOLVED)
+    qtbot.waitUntil(window.end_strip.isVisible)
+    window.notify("error", "No space left")
+    window.notify("success", "Saved")
+    assert not window.end_strip.isVisible()
+    for said in ("Saved", "No space left"):
+        assert [row.notice.text for row in window.messages.rows if row.isVisible()] == [said]
+        window.messages.rows[-1].expire()
+    qtbot.waitUntil(window.end_strip.isVisible)
+    assert not window.messages.isVisible()
 
 
 def test_a_failed_run_leads_to_the_log(strip: EndStrip, server: FakeFeed, shell: FakeShell) -> None:

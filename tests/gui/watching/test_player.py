@@ -296,7 +296,7 @@ def test_the_episode_that_is_shown_is_filmed_and_fetched(
     place = pane.slider.geometry()
     pane.save.click()
     dialog = part_of(pane, QFileDialog)
-    assert dialog.selectedFiles()[0].endswith(f"CartPole-v1-{pane.chosen.split('/')[-1]}-episode-5.mp4")
+    assert dialog.selectedFiles()[0].endswith("/r_best_model_episode-5.mp4")
     dialog.fileSelected.emit(str(tmp_path / "film.gif"))
     dialog.reject()
     sent = fake.sent_of(EVALUATE)[-1].params

@@ -111,11 +111,15 @@ def test_sentences_with_room_between_their_lines_are_no_markup(qtbot: QtBot) -> 
     assert document.toPlainText().replace("\u2028", "\n") == words
 
 
-def test_the_same_message_counts_up_and_the_newest_three_are_shown(qtbot: QtBot, bar: MessageBar) -> None:
+def test_the_same_message_counts_up_and_the_newest_is_shown_of_three(qtbot: QtBot, bar: MessageBar) -> None:
     for number in (0, 1, 2, 3, 4, 4, 4):
         bar.show_notice(Notice("warning", f"warning {number}"))
     assert texts(bar) == ["warning 2", "warning 3", "warning 4"]
     qtbot.waitUntil(lambda: "(× 3)" in words_of(bar.rows[2]))
+    for number in (4, 3, 2):
+        assert [row.notice.text for row in bar.rows if row.isVisible()] == [f"warning {number}"]
+        bar.rows[-1].expire()
+    assert not bar.isVisible()
 
 
 def test_of_one_thing_one_message_stands_until_it_is_settled(bar: MessageBar) -> None:

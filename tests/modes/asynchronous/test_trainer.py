@@ -263,7 +263,7 @@ def test_what_does_not_go_together_is_refused(agent: Any, actor: Any, more: Any,
 @pytest.mark.parametrize(
     ("agent", "env", "words"),
     [
-        ({}, "Nowhere-v0", "There is no environment 'Nowhere-v0'"),
+        ({}, "Nowhere-v0", "There is no environment “Nowhere-v0”"),
         ({}, "Pendulum-v1", "dqn can't choose .*\nSet algorithm: sac$"),
         ({"algorithm": "sac"}, "CartPole-v1", "sac can't choose .*\nSet algorithm: dqn$"),
     ],

@@ -93,7 +93,7 @@ def test_mistakes_are_told_before_anything_starts(
         ({}, None, UsageError, "environment is None"),
         ({}, 5, UsageError, "environment is 5"),
         ({}, {"id": ENV, "kwargs": None}, ConfigError, "env.kwargs"),
-        ({}, "Nowhere-v0", EnvironmentCheckError, "There is no environment 'Nowhere-v0'"),
+        ({}, "Nowhere-v0", EnvironmentCheckError, "There is no environment “Nowhere-v0”"),
         ({}, "Pendulum-v1", EnvironmentCheckError, "dqn can't choose .*\nChoose another environment"),
         ({"learner.device": "cuda"}, ENV, HardwareError, "no GPU"),
     ],

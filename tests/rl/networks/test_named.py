@@ -190,7 +190,7 @@ def test_an_own_network_is_found_by_its_import_path() -> None:
         ("nature_cnn", BoxSpec((2, 3), "uint8"), r"at least 36×36, not \(2, 3\)"),
         ("nature_cnn", BoxSpec((35, 90, 3), "uint8"), r"at least 36×36, not \(35, 90, 3\)"),
         ("impala_resnet", BoxSpec((3, 7, 90), "uint8"), r"at least 8×8, not \(3, 7, 90\)"),
-        ("nowhere_at_all:Net", VECTOR, "There is no network 'nowhere_at_all:Net'"),
+        ("nowhere_at_all:Net", VECTOR, "There is no network “nowhere_at_all:Net”"),
         (f"{__name__}:Missing", VECTOR, "There is no network"),
         (f"{__name__}:NoModule", VECTOR, r"is not a subclass of torch\.nn\.Module"),
         (f"{__name__}:Lying", VECTOR, r"has `features` 9, and gives \(2, 8\)"),

@@ -311,10 +311,10 @@ async def test_no_two_clients_are_called_alike_and_names_are_forgotten_with_them
     assert names(runner)["gamer-01"] == "gamer-01"
     await call(runner, "clients.rename", client="gamer-01", name="Anna")
     for command, params, said in (
-        ("clients.rename", {"client": "gamer-02", "name": "Anna"}, "called 'Anna' already"),
+        ("clients.rename", {"client": "gamer-02", "name": "Anna"}, "called “Anna” already"),
         ("clients.rename", {"client": "gamer-01", "name": "gamer-02"}, "is the id of another client"),
-        ("clients.rename", {"client": "nobody", "name": "Berta"}, "no client 'nobody'"),
-        ("clients.invite.create", {"client": "Anna"}, "called 'Anna' already"),
+        ("clients.rename", {"client": "nobody", "name": "Berta"}, "no client “nobody”"),
+        ("clients.invite.create", {"client": "Anna"}, "called “Anna” already"),
     ):
         with pytest.raises(Refused, match=said):
             await call(runner, command, **params)

@@ -92,7 +92,7 @@ def test_best_and_newest_are_names_of_checkpoints(run: RunFolder, checkpoints: C
         "checkpoint": "checkpoint",
     }
     assert checkpoints.get_resumable(run, "newest").env_steps == 200
-    with pytest.raises(CheckpointError, match="has no checkpoint ''"):
+    with pytest.raises(CheckpointError, match="has no checkpoint “”"):
         checkpoints.get(run, "")
 
 

@@ -76,8 +76,8 @@ def test_what_a_run_does_not_know_is_refused_and_what_may_come_is_empty(tmp_path
         assert caught.value.code is ErrorCode.NOT_FOUND
         return str(caught.value)
 
-    assert "no metric 'losss'.\nDid you mean loss? There are: return, " in said(metric="losss")
-    assert "no client 'gamer-1'.\nDid you mean gamer-01?" in said(client="gamer-1")
+    assert "no metric “losss”.\nDid you mean loss? There are: return, " in said(metric="losss")
+    assert "no client “gamer-1”.\nDid you mean gamer-01?" in said(client="gamer-1")
     for asked in (
         HistoryQueryParams(metric="evaluation_return"),
         HistoryQueryParams(client="gamer-02"),

@@ -1,4 +1,6 @@
+import shutil
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -9,7 +11,10 @@ from soulsgui.runner.refusal import Refused
 from soulsgui.runner.run.library import Library, tree_bytes
 from soulsgui.runner.run.record import RunRecord
 from soulsgui.runner.run.trash import Bin
+from soulsgui.system import in_words
 from tests.runner.fake_program import save
+
+MEMORY_DISK = Path("/dev/shm")
 
 
 @pytest.fixture
@@ -98,6 +103,19 @@ def test_what_a_purge_left_unfinished_is_not_put_back_and_goes_with_the_next_sta
     assert again.runs.folders() == []
     again.clear()
     assert [path for path in (tmp_path / "trash").rglob("*") if path.is_file()] == []
+
+
+@pytest.mark.skipif(not MEMORY_DISK.exists(), reason="needs two file systems")
+def test_a_run_on_another_file_system_than_the_bin_stays_and_it_is_said_why(
+    thrown: Bin, library: Library, run: RunFolder
+) -> None:
+    with tempfile.TemporaryDirectory(dir=MEMORY_DISK) as elsewhere:
+        shutil.move(library.root, elsewhere)
+        library.root.symlink_to(Path(elsewhere, library.root.name))
+        with pytest.raises(OSError, match="cross-device") as caught:
+            thrown.throw_run(run)
+        assert run.run.exists()
+    assert "that is on another file system.\nKeep the whole data folder on one" in in_words(caught.value)
 
 
 def test_what_is_pinned_or_needed_is_not_thrown_away(library: Library, thrown: Bin, run: RunFolder) -> None:

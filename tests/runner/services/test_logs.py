@@ -1,6 +1,7 @@
 import errno
 import io
 import logging
+import shutil
 import subprocess
 import sys
 import threading
@@ -16,6 +17,7 @@ from soulsgui.runner.services import logs
 from soulsgui.runner.services.logs import LogFile, LogFollower, OwnLog, log_parts, read_lines, tail
 from soulsgui.wire.control import LogLine
 from tests.runner.children import until_now
+from tests.servers import running_server, server_binary
 
 STAMP = "2026-11-20 10:00:00.123"
 
@@ -362,12 +364,26 @@ def test_full_disk_costs_lines_and_nothing_else(
         ("123:M 29 Nov 2026 19:00:00.250 * Ready", "info", "Ready"),
         ("123:C 29 Nov 2026 19:00:00.250 # No memory", "warning", "No memory"),
         ("123:X 29 Nov 2026 19:00:00.250 - Closed", "debug", "Closed"),
+        ("123:C 29 Nov 2026 19:00:00.250 # Configuration loaded", "info", "Configuration loaded"),
+        ("123:M 29 Nov 2026 19:00:00.250 # Redis is now ready to exit", "info", "Redis is now ready to exit"),
     ],
 )
 def test_lines_of_redis_have_time_and_level(line: str, level: str, text: str) -> None:
     parsed = parse_line(line)
     assert (parsed.level, parsed.text) == (level_of(line), parsed.text) == (level, text)
     assert parsed.time == datetime(2026, 11, 29, 19, 0, 0, 250_000).timestamp()
+
+
+@pytest.mark.parametrize("binary", sorted({server_binary(), shutil.which("redis-server") or server_binary()}))
+def test_start_of_a_server_warns_of_nothing_but_what_is_a_warning_by_its_words(
+    tmp_path: Path, binary: str
+) -> None:
+    with running_server(tmp_path, binary):
+        log = (tmp_path / "server.log").read_text()
+    start, ready, _ = log.partition("Ready to accept connections")
+    assert ready
+    warnings = [line for line in start.splitlines() if level_of(line) == "warning"]
+    assert [line for line in warnings if "WARNING" not in line] == []
 
 
 @pytest.mark.parametrize("day", ["31 Xyz 2026", "29 Nov 1026"])

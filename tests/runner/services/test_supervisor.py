@@ -146,7 +146,7 @@ async def test_a_service_is_started_once_restarted_ended_as_asked_and_forgotten(
     await supervisor.remove("worker", "nobody")
     assert not alive(third)
     assert supervisor.statuses() == []
-    with pytest.raises(ServiceError, match="no service 'worker'"):
+    with pytest.raises(ServiceError, match="no service “worker”"):
         supervisor.spec_of("worker")
 
 

@@ -66,7 +66,7 @@ def test_nobody_but_an_inference_server_speaks_for_others(sessions: Sessions) ->
     ("hello", "reason"),
     [
         (None, "can't be read"),
-        (_hello(client="d"), "calls itself 'd'"),
+        (_hello(client="d"), "calls itself “d”"),
         (_hello(client="x\n" * 1000), "calls itself"),
         (_hello(protocol=PROTOCOL + 1), f"speaks protocol {PROTOCOL + 1}"),
         (_hello(contract="other"), "spaces differ"),
