@@ -350,7 +350,8 @@ def test_a_video_that_is_being_filmed_when_another_server_is_shown_is_told_of(
     qtbot.waitUntil(lambda: "waiting" in player.panes[0].of_film.text())
     with qtbot.waitSignal(player.destroyed):
         fake.leave_calls()
-    assert "was left before it answered" in shell.told[-1].text
+    assert shell.told[-1].text == "No video: my-server was left before it answered."
+    assert {one.about for one in shell.told} == {"/videos/film.gif"}, "the last word stands alone"
 
 
 def test_two_checkpoints_play_side_by_side_from_the_same_seeds(
