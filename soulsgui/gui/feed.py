@@ -312,6 +312,7 @@ class Feed(QObject):
         jobs_listed: What `jobs` holds is all of them.
         transfer_began: A file is on its way; with its `Call`.
         asked: A command was sent; with its name.
+        leaving: The server is about to be left; calls that wait for it are refused after this.
         forgotten: Another server is followed from now on.
         not_agreed: A command was refused because of what it would execute, which a stranger may have named;
             with its name, its parameters and the `ApiError`.
@@ -336,6 +337,7 @@ class Feed(QObject):
     jobs_listed = Signal()
     transfer_began = Signal(object)
     asked = Signal(str)
+    leaving = Signal()
     forgotten = Signal()
     not_agreed = Signal(str, dict, object)
     answered_late = Signal(str)
@@ -460,6 +462,7 @@ class Feed(QObject):
 
     def leave_calls(self) -> None:
         """The server is about to be left: what becomes of the calls that wait for it is not told here."""
+        self.leaving.emit()
         left, self._open = self._open, []
         for call in left:
             what = f"{call.server} was left before it answered."

@@ -74,11 +74,13 @@ class Preferences:
     mode = _Kept("window/mode", Mode.SERVER, Mode)
     notifies = _Kept("window/notifies", True, lambda found: str(found).lower() == "true")
     page = _Kept("window/page", "", str)
-    shown_server = _Kept("servers/shown", "", str)
+    _last_shown_server = _Kept("servers/shown", "", str)
 
     def __init__(self, folders: Folders) -> None:
         self.folders = folders
         self.settings = QSettings(str(folders.config / _FILE), QSettings.Format.IniFormat)
+        # Read once: a window of another data folder may show another one, and write that here.
+        self._shown_server = self._last_shown_server
 
     def keep(self) -> str:
         """Write down what is remembered, and return why that can't be done; empty when it can."""
@@ -91,6 +93,15 @@ class Preferences:
         if status is QSettings.Status.FormatError:
             return f"{path} is damaged. Move it away."
         return f"{path} can't be written. Check its permissions and the free space of its disk."
+
+    @property
+    def shown_server(self) -> str:
+        """The host whose server this window shows; empty for this computer."""
+        return self._shown_server
+
+    @shown_server.setter
+    def shown_server(self, host: str) -> None:
+        self._shown_server = self._last_shown_server = host
 
     @property
     def servers(self) -> list[RemoteServer]:

@@ -6,7 +6,7 @@ Palettes are explicit, because on a bare X server Qt can't know what the desktop
 from enum import StrEnum
 
 from PySide6.QtCore import QEvent, QObject, Qt, Signal
-from PySide6.QtGui import QColor, QFont, QKeyEvent, QPalette
+from PySide6.QtGui import QColor, QFont, QFontDatabase, QGuiApplication, QKeyEvent, QPalette
 from PySide6.QtWidgets import (
     QApplication,
     QMenu,
@@ -101,6 +101,13 @@ class _Style(QProxyStyle):
         if hint is QStyle.StyleHint.SH_UnderlineShortcut and not isinstance(widget, QMenu):
             return int(_Style.alt_held)
         return super().styleHint(hint, option, widget, returnData)
+
+
+def fixed_font() -> QFont:
+    """Return the font whose letters are all of one width, in the size of the application's font."""
+    font = QFontDatabase.systemFont(QFontDatabase.SystemFont.FixedFont)
+    font.setPointSizeF(QGuiApplication.font().pointSizeF())
+    return font
 
 
 def underline_letters(window: QWidget, event: QEvent) -> None:

@@ -103,6 +103,7 @@ class FakeFeed(Feed):
             COMMANDS[call.command].params.model_validate(params)
         self._attend(call, params)
         self.sent.append(Sent(call.command, params, call))
+        self._open.append(call)
         self.asked.emit(call.command)
         answer = self.answers.get(call.command)
         if answer is not None:

@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from PySide6.QtCore import QEvent, QPoint, QRect, QSize, Qt
 from PySide6.QtGui import (
     QColor,
-    QFontDatabase,
-    QGuiApplication,
     QHelpEvent,
     QKeyEvent,
     QPainter,
@@ -24,6 +22,7 @@ from PySide6.QtWidgets import QPlainTextEdit, QTextEdit, QToolTip, QWidget
 from soulsgui.gui.colours import Colours, Tone
 from soulsgui.gui.icons import colours_of
 from soulsgui.gui.text import tip
+from soulsgui.gui.theme import fixed_font
 
 _KEY = re.compile(r"^\s*(- )?([A-Za-z_][\w.-]*)(?=\s*:(\s|$))")
 _COMMENT = re.compile(r"(^|\s)#.*$")
@@ -214,9 +213,7 @@ class YamlEdit(QPlainTextEdit):
 
     def take_font(self) -> None:
         """Follow the size of the application's font; the owner calls it when that changes."""
-        font = QFontDatabase.systemFont(QFontDatabase.SystemFont.FixedFont)
-        font.setPointSizeF(QGuiApplication.font().pointSizeF())
-        self.setFont(font)
+        self.setFont(fixed_font())
         self._make_room()
 
     def _dress(self) -> None:

@@ -70,11 +70,15 @@ class Layouts:
     def save(self, name: str) -> None:
         """Save what is shown under a name; the one that had it is replaced."""
         if name.strip():
-            self._keep_named(self.named | {name.strip()[:_MOST_CHARACTERS]: self.shown})
+            self._keep_named(self._newest_named() | {name.strip()[:_MOST_CHARACTERS]: self.shown})
 
     def forget(self, name: str) -> None:
         """Forget the layout of this name."""
-        self._keep_named({one: layout for one, layout in self.named.items() if one != name})
+        self._keep_named({one: layout for one, layout in self._newest_named().items() if one != name})
+
+    def _newest_named(self) -> dict[str, PlotLayout]:
+        self._settings.sync()  # a window of another data folder may have saved one
+        return self.named
 
     def _keep_named(self, named: Mapping[str, PlotLayout]) -> None:
         told = {name: layout.model_dump(mode="json") for name, layout in named.items()}

@@ -15,7 +15,7 @@ from soulsgui.gui.shell import Shell, write_file
 from soulsgui.gui.theme import GAP_L, GAP_S
 from soulsgui.gui.widgets.boxes import NO_MARGINS, column, flow, row
 from soulsgui.gui.widgets.dialog import ask_where_to_save
-from soulsgui.gui.widgets.labels import Label
+from soulsgui.gui.widgets.labels import Label, elided
 
 _SUFFIXES = {"csv": "Tables (*.csv)", "png": "Pictures (*.png)", "svg": "Drawings (*.svg)"}
 
@@ -61,7 +61,7 @@ class Saving:
         names = []
         for name, colour in self._grid.named:
             one = QWidget(below)
-            row(Swatch(colour, one), Label(name, one), on=one, margins=NO_MARGINS, gap_px=GAP_S)
+            row(Swatch(colour, one), elided(name, one), on=one, margins=NO_MARGINS, gap_px=GAP_S)
             names.append(one)
         column(x_title, flow(*names, gap_px=GAP_L), on=below, margins=(GAP_S, GAP_S, GAP_S, GAP_S))
         width = self._grid.drawn.width()

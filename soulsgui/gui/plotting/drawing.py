@@ -21,7 +21,7 @@ from soulsgui.gui.plotting.series import Piece, Points, Reading
 from soulsgui.gui.plotting.swatch import Swatch
 from soulsgui.gui.theme import GAP_S, GAP_XS
 from soulsgui.gui.widgets.boxes import row
-from soulsgui.gui.widgets.labels import ElidedLabel, Label
+from soulsgui.gui.widgets.labels import ElidedLabel, Label, elided
 
 _DOT_PX = 6
 # Nearer to each other they would be a band.
@@ -510,12 +510,15 @@ class Legend(QWidget):
         self._parts = []
         self._curves = curves
         room = sum(self.fontMetrics().horizontalAdvance(one.name) + _SWATCH_PX for one in curves)
-        if len(curves) > _NAMED and room > self.width() * _NAMES_SHARE:
+        share_px = round(self.width() * _NAMES_SHARE)
+        if len(curves) > _NAMED and room > share_px:
             self._parts = [Label(f"{len(curves)} curves", self)]
             self._row.insertWidget(0, self._parts[0])
             return
         for curve in curves:
-            label = Label(curve.name, self)
+            label = elided(curve.name, self)
+            if room > self.width():
+                label.setMaximumWidth(max(share_px // len(curves) - _SWATCH_PX, 0))
             for part in (Swatch(curve.colour, self), label):
                 self._row.insertWidget(len(self._parts), part)
                 self._parts.append(part)
@@ -523,8 +526,7 @@ class Legend(QWidget):
     def resizeEvent(self, event: QResizeEvent) -> None:
         """Name the curves where there is room for that now."""
         super().resizeEvent(event)
-        if len(self._curves) > _NAMED:
-            self.show_curves(self._curves)
+        self.show_curves(self._curves)
 
     def name_marks(self, words: str) -> None:
         """Say what the upright lines are."""

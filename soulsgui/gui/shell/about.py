@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, version
 
 from PySide6.QtCore import qVersion
-from PySide6.QtGui import QFontDatabase, QGuiApplication
+from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QApplication, QPlainTextEdit, QPushButton, QWidget
 
 from soulsgui import __version__
@@ -16,7 +16,7 @@ from soulsgui.gui.feed import Feed
 from soulsgui.gui.icons import app_icon, dress, palette_colours
 from soulsgui.gui.preferences import Preferences
 from soulsgui.gui.shell.update import installation
-from soulsgui.gui.theme import GAP_L
+from soulsgui.gui.theme import GAP_L, fixed_font
 from soulsgui.gui.widgets.boxes import column, row
 from soulsgui.gui.widgets.dialog import FittingDialog
 from soulsgui.gui.widgets.labels import Heading, Label, muted, wrapped
@@ -98,7 +98,7 @@ class AboutDialog(FittingDialog):
         self.facts.setTabChangesFocus(True)
         self.facts.setProperty("role", "field")
         self.facts.setAccessibleName("Diagnostics")
-        self.facts.setFont(QFontDatabase.systemFont(QFontDatabase.SystemFont.FixedFont))
+        self.facts.setFont(fixed_font())
         self.copy = QPushButton("Copy &diagnostics", self)
         dress(self.copy, "copy")
         self.copy.clicked.connect(self._copy)

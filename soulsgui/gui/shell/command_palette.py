@@ -233,6 +233,10 @@ class CommandPalette(FittingDialog):
         super().__init__("commandPalette", "Find anything", window)
         self._window = window
         self._to_make = [] if window.pages.covered else list(window.navigation.names)
+        # A timer of its own: what `QTimer.singleShot(0, …)` is to call is kept for good by PySide where its
+        # context is deleted first, and this is closed at any moment.
+        self._next = QTimer(self, singleShot=True, interval=0)
+        self._next.timeout.connect(self._make_page)
         self._commands: list[Entry] = []
         self._places = [*self._pages(), *self._clients(feed)]
         self._rest = [*_settings(window), *self._manual()]
@@ -279,7 +283,7 @@ class CommandPalette(FittingDialog):
         self._commands = sorted(commands.values(), key=lambda one: bool(one.why))
         self._show()
         if self._to_make:
-            QTimer.singleShot(0, self, self._make_page)
+            self._next.start()
 
     def _make_page(self) -> None:
         self._window.pages.make(self._to_make.pop(0))

@@ -34,7 +34,7 @@ from soulsgui.gui.shell.runner_link import (
     start_runner,
 )
 from soulsgui.process import still_runs
-from soulsgui.system import ProcessIdentity, process_identity, same_process
+from soulsgui.system import ProcessIdentity, explained, process_identity, same_process
 from soulsgui.wire.api_client import CommandFailedError
 from soulsgui.wire.control import API_OLDEST, API_VERSION, ApiError, ControlFile, ErrorCode, Hello
 
@@ -280,7 +280,7 @@ class Connector(QObject):
         try:
             started = start_runner(self._place)
         except OSError as error:
-            await self._start_failed(str(error))
+            await self._start_failed(" ".join(explained(error)).strip())
             return
         while True:
             control = read_control(self._place)

@@ -123,16 +123,26 @@ class StartedRunner:
         return next((words for words in reversed(said) if words), "")
 
     def cause(self) -> str:
-        """Return why it ended, in its own last words."""
-        return "\n".join(self.lines()[-_CAUSE_LINES:])
+        """Return why it ended, in its own last words; how, where it had none."""
+        said = "\n".join(self.lines()[-_CAUSE_LINES:])
+        return said or f"It ended without a word, with exit code {self.process.poll()}."
 
 
 def start_runner(place: RunnerPlace) -> StartedRunner:
-    """Start a runner that outlives this window."""
+    """Start a runner that outlives this window.
+
+    Raises:
+        OSError: It can't be started, or could say nothing: there is no room on the disk.
+    """
     # It writes runner.log itself; this is for what it says before that, and for its last words.
     path = place.folder / "runner.out"
     path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("wb") as log:
+    with path.open("wb", buffering=0) as log:
+        try:
+            log.write(b"\n")
+        except OSError as error:
+            error.filename = path
+            raise
         process = subprocess.Popen(
             place.argv,
             stdin=subprocess.DEVNULL,

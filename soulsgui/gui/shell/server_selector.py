@@ -37,6 +37,7 @@ class ServerSelector(QToolButton):
         self._preferences = preferences
         self._choices = QMenu(self)
         self._choices.setToolTipsVisible(True)
+        self._group = QActionGroup(self._choices)
         # Then, and not when one was chosen: it would be deleted while it tells of that.
         self._choices.aboutToShow.connect(self._fill)
         give_menu(self, self._choices)
@@ -46,7 +47,6 @@ class ServerSelector(QToolButton):
     def _fill(self) -> None:
         chosen = self._preferences.server_to_show()
         self._choices.clear()
-        group = QActionGroup(self._choices)
         for server in (None, *self._preferences.servers):
             action = self._choices.addAction(_title(server).replace("&", "&&"))
             where = "this computer" if server is None else f"{server.host}, by ssh: {server.command}"
@@ -54,7 +54,7 @@ class ServerSelector(QToolButton):
             action.setCheckable(True)
             action.setChecked(server == chosen)
             action.triggered.connect(lambda _=False, server=server: self.wanted.emit(server))
-            group.addAction(action)
+            self._group.addAction(action)
         self._choices.addSeparator()
         self._choices.addAction("&Add server…").triggered.connect(self.add_wanted)
         forget = self._choices.addAction("&Forget this server")

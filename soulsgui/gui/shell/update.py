@@ -4,11 +4,12 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from PySide6.QtGui import QFontDatabase, QGuiApplication
+from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QPlainTextEdit, QPushButton, QWidget
 
 import soulsgui
 from soulsgui.gui.icons import dress
+from soulsgui.gui.theme import fixed_font
 from soulsgui.gui.widgets.dialog import FittingDialog
 from soulsgui.gui.widgets.labels import Heading, wrapped
 from soulsgui.wire.versions import PROTOCOL_NAME, MissingRequirement, server_is_older
@@ -98,7 +99,7 @@ class UpdateDialog(FittingDialog):
         field.setTabChangesFocus(True)
         field.setProperty("role", "field")
         field.setAccessibleName("What to type")
-        field.setFont(QFontDatabase.systemFont(QFontDatabase.SystemFont.FixedFont))
+        field.setFont(fixed_font())
         field.setLineWrapMode(QPlainTextEdit.LineWrapMode.WidgetWidth)
         # A long path takes a second line.
         field.setFixedHeight(field.fontMetrics().lineSpacing() * (lines + 1) + 20)

@@ -23,7 +23,7 @@ from soulsgui.gui.feed import Feed, JobCall
 from soulsgui.gui.fetch import Fetch
 from soulsgui.gui.models.connection import why_not
 from soulsgui.gui.runs.models import described, evaluated_words
-from soulsgui.gui.shell import Shell, carry_out
+from soulsgui.gui.shell import Shell
 from soulsgui.gui.states import run_is_active
 from soulsgui.gui.theme import GAP_M, GAP_S
 from soulsgui.gui.watching.picture import ActionBars, PictureView, decoded
@@ -235,8 +235,10 @@ class WatchPane(QWidget):
         self._end()
         if self._film is not None:
             path = self._video
-            carry_out(shell, self._film, lambda _: shell.notify("success", f"The video is saved: {path}"))
-            shell.notify("info", "The video is still being filmed.", f"It will be saved as {path}.")
+            told = partial(shell.notify, about=path)
+            self._film.done.connect(lambda _: told("success", f"The video is saved: {path}"))
+            self._film.tell_problem(lambda why: told("error", f"No video: {why.message}", why.remedy))
+            told("info", "The video is still being filmed.", f"It will be saved as {path}.")
 
     def _end(self) -> None:
         self._timer.stop()

@@ -46,7 +46,7 @@ class Player(FittingDialog):
         self._feed, self._shell, self._run = feed, shell, run
         self._build()
         self.add_pane(checkpoint)
-        feed.forgotten.connect(self.close)
+        feed.leaving.connect(self.close)
         self.resize(*_SIZE)
         geometry = shell.settings().value(_GEOMETRY)
         if isinstance(geometry, QByteArray):

@@ -138,6 +138,13 @@ class ElidedLabel(Label):
         )
 
 
+def elided(words: str, parent: QWidget) -> ElidedLabel:
+    """Return a line that is as wide as its words where there is room, and no wider."""
+    label = ElidedLabel(words, parent)
+    label.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Preferred)
+    return label
+
+
 class WrappedLabel(Label):
     """Text in several lines, measured once for each width: layouts ask dozens of times, and Qt wraps anew."""
 

@@ -8,7 +8,6 @@ from datetime import datetime
 from PySide6.QtCore import QEvent, Qt, QTimer, Signal
 from PySide6.QtGui import (
     QFocusEvent,
-    QFontDatabase,
     QGuiApplication,
     QKeySequence,
     QResizeEvent,
@@ -26,7 +25,7 @@ from PySide6.QtWidgets import (
 from soulsgui.gui.colours import Tone
 from soulsgui.gui.icons import colours_of, dress, qcolor
 from soulsgui.gui.text import plain, plural
-from soulsgui.gui.theme import GAP_S
+from soulsgui.gui.theme import GAP_S, fixed_font
 from soulsgui.gui.throttle import Throttle
 from soulsgui.gui.widgets.boxes import NO_MARGINS, column, flow
 from soulsgui.gui.widgets.inputs import ChoiceBox, FilterEdit
@@ -387,9 +386,7 @@ class LogPane(QWidget):
         super().changeEvent(event)
 
     def _take_font(self) -> None:
-        font = QFontDatabase.systemFont(QFontDatabase.SystemFont.FixedFont)
-        font.setPointSizeF(self.font().pointSizeF())
-        self._text.setFont(font)
+        self._text.setFont(fixed_font())
         self._keep_end()
 
     def resizeEvent(self, event: QResizeEvent) -> None:

@@ -208,6 +208,17 @@ def test_damaged_settings_open_the_usual_page(tmp_path: Path) -> None:
         assert Layouts(shell.settings()).shown == PlotLayout()
 
 
+def test_layouts_that_another_window_has_saved_are_kept(tmp_path: Path) -> None:
+    settings = FakeShell(tmp_path).settings()
+    layouts = Layouts(settings)
+    layouts.save("mine")
+    settings.sync()
+    path = Path(settings.fileName())
+    path.write_text(path.read_text().replace("mine", "theirs"))
+    layouts.save("another")
+    assert list(layouts.named) == ["theirs", "another"]
+
+
 def test_a_colour_stays_with_its_run_unless_one_beside_it_has_it() -> None:
     assert give_colour("a", {}, []) == 0
     assert give_colour("b", {"a": 0}, ["a", "b"]) == 1

@@ -208,6 +208,22 @@ def test_values_of_two_curves_that_do_not_fit_above_the_plot_stand_beside_the_cr
     assert not readout.isVisible()
 
 
+@pytest.mark.parametrize("names", [["W" * 200], ["a", "W" * 200], ["W" * 200, "V" * 200]])
+def test_long_names_make_no_plot_wider_and_leave_room_for_what_is_read(
+    qtbot: QtBot, plot: Plot, names: list[str]
+) -> None:
+    plot.show_series([(straight(), name, 0) for name in names])
+    settle(qtbot, plot)
+    assert plot.minimumSizeHint().width() < 400
+    plot.resize(600, 300)
+
+    def told() -> dict[str, str]:
+        return {one.text(): one.toolTip() for one in plot.findChildren(QLabel) if 0 < one.width() < 400}
+
+    qtbot.waitUntil(lambda: told().get(names[-1]) == names[-1])
+    assert set(names) <= told().keys()
+
+
 def test_the_crosshair_names_every_curve_and_a_mark_nearby(qtbot: QtBot, plot: Plot) -> None:
     legend = next(label for label in plot.findChildren(QLabel) if label.text() == "checkpoint or resume")
     assert not legend.isVisible()

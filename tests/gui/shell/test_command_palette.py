@@ -1,10 +1,13 @@
 """Ctrl+K finds what the window declares elsewhere: its buttons, menus, pages, settings, lists and manual."""
 
+import gc
+import weakref
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
 import pytest
+import shiboken6
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QTabWidget, QWidget
 from pytestqt.qtbot import QtBot
@@ -123,6 +126,18 @@ def test_it_finds_each_kind_of_thing_and_leads_there(qtbot: QtBot, window: MainW
     enter(qtbot, find("manual schedules"))
     assert part_of(window, ManualDialog).windowTitle() == "Manual: Schedules"
     part_of(window, ManualDialog).close()
+
+
+def test_closed_before_all_pages_are_made_it_is_gone(qtbot: QtBot, window: MainWindow) -> None:
+    palette = CommandPalette(window._feed, window)
+    gone = weakref.ref(palette)
+    palette.open()
+    assert window.pages.made("logs") is None, "there is more to list"
+    shiboken6.delete(palette)
+    del palette
+    qtbot.wait(10)
+    gc.collect()
+    assert gone() is None
 
 
 def test_what_a_setting_does_is_told_without_the_marks_of_code(find: Find) -> None:

@@ -26,7 +26,7 @@ from soulsgui.gui.loop import Tasks
 from soulsgui.gui.models.connection import Connection, ConnectionState
 from soulsgui.gui.shell import connector as connecting
 from soulsgui.gui.shell.connector import Connector, SleepWatch
-from soulsgui.gui.shell.runner_link import RunnerLink, RunnerPlace, StartedRunner, read_control
+from soulsgui.gui.shell.runner_link import RunnerLink, RunnerPlace, StartedRunner, read_control, start_runner
 from soulsgui.system import free_port, process_identity
 from soulsgui.wire.access import Address
 from soulsgui.wire.api_client import CONTROL_FILE, CommandFailedError
@@ -181,6 +181,23 @@ def test_a_runner_that_ends_at_once_says_why_and_is_tried_again(own_runner: Fold
     own_runner.overrides.unlink()
     made.connector.start_runner()
     made.until(S.NO_RUN)
+
+
+@pytest.mark.allow_warnings
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="the file that takes nothing is one of Linux")
+def test_a_runner_that_could_say_nothing_because_the_disk_is_full_is_not_started(
+    link: OpenLink, folders: Folders
+) -> None:
+    folders.server.mkdir(parents=True)
+    (folders.server / "runner.out").symlink_to("/dev/full")
+    made = link(folders, may_start=True)
+    assert "no space left on the disk to write" in made.until(S.START_FAILED).detail
+
+
+def test_how_a_runner_ended_that_said_nothing_is_told(tmp_path: Path) -> None:
+    started = start_runner(RunnerPlace(tmp_path, (sys.executable, "-c", "raise SystemExit(3)")))
+    started.process.wait()
+    assert started.cause() == "It ended without a word, with exit code 3."
 
 
 @pytest.mark.allow_warnings

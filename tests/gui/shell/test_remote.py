@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from PySide6.QtGui import QActionGroup
 
 from soulsgui.config.paths import Folders
 from soulsgui.errors import UsageError
@@ -159,6 +160,18 @@ def test_what_another_window_has_saved_is_kept(folders: Folders) -> None:
     assert [server.host for server in preferences.servers] == ["laboratory"]
 
 
+def test_what_another_window_shows_is_not_taken_for_what_this_one_does(folders: Folders) -> None:
+    preferences = Preferences(folders)
+    lab, den = RemoteServer("lab"), RemoteServer("den")
+    preferences.keep_servers([lab, den])
+    preferences.shown_server = lab.host
+    preferences.settings.sync()
+    path = Path(preferences.settings.fileName())
+    path.write_text(path.read_text().replace("shown=lab", "shown=den"))
+    assert preferences.server_to_show() == lab
+    assert Preferences(folders).server_to_show() == den
+
+
 def test_a_saved_server_is_chosen_from_the_toolbar_and_forgotten(
     make: Make, folders: Folders, fake: FakeFeed, stubs: None
 ) -> None:
@@ -189,6 +202,13 @@ def test_a_saved_server_is_chosen_from_the_toolbar_and_forgotten(
     choose("Forget this server")
     assert wanted == [lab, None, lab, None]
     assert (Preferences(folders).servers, selector.accessibleName()) == ([], "Server: This computer")
+
+
+def test_looking_at_the_servers_again_leaves_nothing_behind(make: Make, stubs: None) -> None:
+    menu = make("overview").toolbar.servers.menu()
+    menu.aboutToShow.emit()
+    menu.aboutToShow.emit()
+    assert len(menu.findChildren(QActionGroup)) == 1
 
 
 def test_pages_are_made_anew_for_another_server(make: Make, fake: FakeFeed, stubs: None) -> None:

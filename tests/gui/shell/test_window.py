@@ -4,7 +4,16 @@ from typing import Any
 import pytest
 from PySide6.QtCore import QEvent, QPoint, Qt
 from PySide6.QtGui import QKeyEvent
-from PySide6.QtWidgets import QAbstractButton, QApplication, QDialog, QLabel, QPushButton, QStyle, QWidget
+from PySide6.QtWidgets import (
+    QAbstractButton,
+    QApplication,
+    QDialog,
+    QLabel,
+    QPlainTextEdit,
+    QPushButton,
+    QStyle,
+    QWidget,
+)
 from pytestqt.qtbot import QtBot
 
 from soulsgui import __version__
@@ -15,11 +24,12 @@ from soulsgui.gui.config.new_run import NewRunDialog
 from soulsgui.gui.models.connection import Connection, ConnectionState, RemoteServer
 from soulsgui.gui.plotting.plot import Plot
 from soulsgui.gui.preferences import AtClosing, Mode, Preferences
+from soulsgui.gui.shell.about import AboutDialog
 from soulsgui.gui.shell.manual import ManualDialog
 from soulsgui.gui.shell.menu import SettingsDialog
 from soulsgui.gui.shell.pages import PageEntry, page_entries
 from soulsgui.gui.shell.server_selector import AddServerDialog
-from soulsgui.gui.shell.update import UpdateDialog
+from soulsgui.gui.shell.update import UpdateDialog, UpdateSteps
 from soulsgui.gui.shell.window import MainWindow
 from soulsgui.gui.theme import Theme, ThemeChoice
 from soulsgui.gui.welcome.page import WelcomePage
@@ -940,6 +950,18 @@ def test_with_the_largest_letters_words_give_way(qtbot: QtBot, make: Make, both_
     both_themes.set_font_scale(100)
     window.resize(1280, 800)
     qtbot.waitUntil(lambda: bool(bar.configure.text() and bar.new_run.text()))
+
+
+def test_letters_of_one_width_are_as_large_as_all_others(
+    make: Make, both_themes: Theme, fake: FakeFeed, folders: Folders
+) -> None:
+    both_themes.set_font_scale(200)
+    window = make()
+    about = AboutDialog(fake, Preferences(folders), "", window)
+    update = UpdateDialog("The server is newer.", UpdateSteps("", ("one",), ""), window)
+    for dialog in (about, update):
+        for field in dialog.findChildren(QPlainTextEdit):
+            assert field.font().pointSizeF() == window.font().pointSizeF()
 
 
 def test_a_message_covers_nothing_and_moves_nothing_that_is_read_from_the_top(

@@ -227,7 +227,7 @@ def test_closing_cancels_also_what_the_server_has_not_answered_yet(
 def test_it_goes_with_its_server(qtbot: QtBot, fake: FakeFeed, open_player: Callable[..., Player]) -> None:
     player = open_player()
     with qtbot.waitSignal(player.destroyed):
-        fake.forget(remote=True)
+        fake.leave_calls()
 
 
 def test_what_fails_is_told_with_its_remedy_and_can_be_tried_again(
@@ -339,6 +339,19 @@ def test_a_video_that_is_being_filmed_when_the_player_closes_is_saved_and_told_o
         "success",
         "The video is saved: /videos/film.gif",
     )
+
+
+def test_a_video_that_is_being_filmed_when_another_server_is_shown_is_told_of(
+    qtbot: QtBot, fake: FakeFeed, shell: FakeShell, open_player: Callable[..., Player]
+) -> None:
+    player = open_player()
+    see(fake, range(1))
+    player.panes[0].film("/videos/film.gif", 0)
+    qtbot.waitUntil(lambda: "waiting" in player.panes[0].of_film.text())
+    with qtbot.waitSignal(player.destroyed):
+        fake.leave_calls()
+    assert shell.told[-1].text == "No video: my-server was left before it answered."
+    assert {one.about for one in shell.told} == {"/videos/film.gif"}, "the last word stands alone"
 
 
 def test_two_checkpoints_play_side_by_side_from_the_same_seeds(
