@@ -5,7 +5,7 @@ ARG TORCH_INDEX=https://download.pytorch.org/whl/cpu
 WORKDIR /src
 COPY . .
 RUN pip install --no-cache-dir --constraint packaging/constraints.txt --extra-index-url ${TORCH_INDEX} \
-        '.[train,server,video]' \
+        '.[train,server]' \
     && useradd --create-home --uid 1000 soulsgui \
     && install -d -o soulsgui -m 700 /config /data
 USER soulsgui

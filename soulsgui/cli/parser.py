@@ -343,7 +343,7 @@ _DECLARED = (
     _declare(
         "sweep start",
         "sweep:start",
-        "search for the settings with which a run does best (needs Optuna)",
+        "search for the settings with which a run does best",
         "--space --space-file --trials --parallel --sampler --pruner --score --name --preset --json",
         "sweep start --space ppo.learning_rate=1e-4..1e-2:log --set stop.env_steps=50000",
         "sweep start --space 'ppo.epochs=[5, 10, 20]' --sampler grid --trials 3 --set stop.env_steps=50000",

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from soulsgui.errors import SoulsGuiError, UsageError
+from soulsgui.installing import how_to_install
 
 if TYPE_CHECKING:  # whether a video can be made is said before Gymnasium is imported
     from soulsgui.modes.evaluate import Frame
@@ -42,7 +43,7 @@ def check_video(name: str) -> None:
     if suffix == MP4 and find_spec("av") is None:
         raise NoVideoError(
             f"{name} can't be made: PyAV is not installed.",
-            f"Install it: pip install 'soulsgui[video]'. Or name a {GIF}, which does not need it.",
+            f"Install it: {how_to_install('av')}. Or name a {GIF}, which does not need it.",
         )
     if suffix == GIF:
         check_pictures()
@@ -52,7 +53,7 @@ def check_pictures() -> None:
     """Make sure that pictures can be packed here."""
     if find_spec("PIL") is None:
         raise NoVideoError(
-            "Pictures can't be packed: Pillow is not installed.", "Install it: pip install 'soulsgui[video]'"
+            "Pictures can't be packed: Pillow is not installed.", f"Install it: {how_to_install('PIL')}"
         )
 
 

@@ -885,7 +885,7 @@ COMMANDS: dict[str, Command] = {
             "search for the settings with which a run does best",
             results.SweepStatus,
             "Each trial is a run of the queue; further ones at the same time are trained by workers, and "
-            "their runs join the library when they are over. Needs Optuna, which keeps the sweep in "
+            "their runs join the library when they are over. Optuna keeps the sweep in "
             "`sweeps.sqlite3` of the data folder. One sweep at a time; it continues when the server is "
             "restarted.",
         ),
