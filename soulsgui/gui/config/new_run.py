@@ -127,22 +127,12 @@ class NewRunDialog(FormDialog):
         self.note.setProperty("role", "field")
         self.note.setTabChangesFocus(True)
         self.note.setFixedHeight(self.fontMetrics().lineSpacing() * _NOTE_LINES + 20)
-        self.clients = NumberBox(0, _MOST_CLIENTS, self)
-        self.clients.valueChanged.connect(lambda: self._typed.add(self.clients))
-        self.clients.setToolTip("How many clients play on the server's own machine")
         self.seeds = NumberBox(1, _MOST_SEEDS, self)
         self.seeds.valueChanged.connect(self._preset_chosen)
         self.seeds.setToolTip("Runs that differ in their seed alone, one after another: an experiment")
         self.as_sweep = QCheckBox("As a s&weep: trials that search for the best settings", self)
         self.as_sweep.toggled.connect(self._preset_chosen)
         self.as_sweep.toggled.connect(self.shrink)
-        self.goal = QLineEdit(self)
-        validator = QDoubleValidator(self.goal)
-        validator.setLocale(QLocale.c())
-        self.goal.setValidator(validator)
-        self.goal.textChanged.connect(self._goal_typed)
-        self.goal.setPlaceholderText("none: until it is stopped")
-        self.goal.setToolTip("The run ends when the mean return of its last episodes reaches this")
         no_number = "That is not a number. Leave it empty for no goal."
         self.no_goal = wrapped(no_number, self, "bad", selectable=True)
         self.hint = muted(wrapped("", self, selectable=True))
@@ -152,6 +142,18 @@ class NewRunDialog(FormDialog):
         self._task.setMinimumHeight(_PICTURE_PX)  # so that nothing moves once it is known
         for line in (self.no_goal, self.active):
             line.hide()
+
+    def _make_last_fields(self) -> None:
+        self.clients = NumberBox(0, _MOST_CLIENTS, self)
+        self.clients.valueChanged.connect(lambda: self._typed.add(self.clients))
+        self.clients.setToolTip("How many clients play on the server's own machine")
+        self.goal = QLineEdit(self)
+        validator = QDoubleValidator(self.goal)
+        validator.setLocale(QLocale.c())
+        self.goal.setValidator(validator)
+        self.goal.textChanged.connect(self._goal_typed)
+        self.goal.setPlaceholderText("none: until it is stopped")
+        self.goal.setToolTip("The run ends when the mean return of its last episodes reaches this")
 
     def _make_buttons(self) -> None:
         self._start_words = Words("&Start", "Starting …", "Started")
@@ -184,11 +186,12 @@ class NewRunDialog(FormDialog):
         self.sweep.left_out.connect(self.shrink)
         self._form = form
         self.sweep.show(False)
+        self._make_last_fields()  # after those above them: so Tab goes through them
         form.addRow("&Local clients", self.clients)
         form.addRow("&Goal (mean return)", self.goal)
         form.addRow("", self.no_goal)
         form.addRow(self.active)
-        self._make_buttons()  # after all fields: so Tab goes through them
+        self._make_buttons()
         self.missing = Remark(self, "warning", selectable=True)
         buttons = self.foot(self.again, main=(self.start, self.queue), leave="&Cancel")
         foot = column(self.missing, buttons, gap_px=GAP_M)
