@@ -320,10 +320,18 @@ class RunsPage(QWidget):
         if not rows:
             return
         call = together([self._feed.call("runs.trash", {"run": row.id}) for row in rows])
-        carry_out(self._shell, call, partial(self._trashed, rows))
+        carry_out(self._shell, call, partial(self._trashed, rows, self._beside_selected()))
 
-    def _trashed(self, rows: list[RunSummary], _: object) -> None:
-        self._by_hand = False
+    def _beside_selected(self) -> str:
+        """Return the id of the row that follows those selected, or else precedes them; empty for none."""
+        places = self.table.selected_rows
+        beside = [*range(places[-1] + 1, self.model.rowCount()), *range(places[-1] - 1, -1, -1)]
+        found = self.model.at(next((place for place in beside if place not in places), -1))
+        return found.id if found is not None else ""
+
+    def _trashed(self, rows: list[RunSummary], beside: str, _: object) -> None:
+        self._wanted, self._by_hand = beside, bool(beside)
+        self._choose()
         what = f"{run_title(rows[0])} is in the bin" if len(rows) == 1 else f"{len(rows)} runs are in the bin"
         freed = f"{text.size(sum(row.size_bytes for row in rows))} become free when it is emptied."
         self._shell.notify("success", what, freed, Action("Undo", partial(self._undo, rows)))

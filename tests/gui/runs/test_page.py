@@ -444,8 +444,11 @@ def test_what_is_thrown_away_is_put_back_by_undo_and_kept_is_what_is_pinned_or_n
     shell.told.pop().action.act()
     assert server.sent_of("checkpoint.restore")[-1].params == place
     server.answers["runs.restore"] = PAST
+    row = page.model.row_of("r2")
+    assert row is not None
     details.trash.trigger()
     qtbot.waitUntil(lambda: bool(shell.told))
+    assert page.selected == [page.model.at(row + 1)], "the next is chosen"
     assert server.sent_of("runs.trash")[-1].params == {"run": "r2"}
     assert "become free" in shell.told[-1].detail
     shell.told.pop().action.act()
