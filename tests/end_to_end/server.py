@@ -28,6 +28,8 @@ UNHURRIED = {
 }
 """Settings of a run without a goal that leave the cores to others: small rounds, played by a clock."""
 
+_WITHOUT_FIGURES = str(Path(__file__).with_name("without_figures"))
+
 T = TypeVar("T")
 
 
@@ -52,16 +54,18 @@ def wait_for(look: Callable[[], T], what: str, timeout_s: float = LIMIT_S) -> T:
 
 
 class RunningServer:
-    """A server in the background; `words` follow `serve`."""
+    """A server in the background that draws no figures; `words` follow `serve`."""
 
     def __init__(self, folder: Path, words: Sequence[str] = ("--idle",)) -> None:
         self.folder = folder
         self.log = folder / "serve.log"
         self._children: list[subprocess.Popen[bytes]] = []
+        path = os.pathsep.join([_WITHOUT_FIGURES, *filter(None, [os.environ.get("PYTHONPATH")])])
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
-                command_line("serve", *words, folder=folder), stdout=log, stderr=subprocess.STDOUT
-            )
+                command_line("serve", *words, folder=folder),
+                stdout=log, stderr=subprocess.STDOUT, env=os.environ | {"PYTHONPATH": path},
+            )  # fmt: skip
         control = folder / "data" / "server" / CONTROL_FILE
         wait_for(lambda: control.exists() or self.process.poll() is not None, "the control file")
         assert self.process.poll() is None, self.log.read_text()
