@@ -54,18 +54,17 @@ def wait_for(look: Callable[[], T], what: str, timeout_s: float = LIMIT_S) -> T:
 
 
 class RunningServer:
-    """A server in the background that draws no figures; `words` follow `serve`."""
+    """A server in the background; `words` follow `serve`. It has no matplotlib unless it `draws`."""
 
-    def __init__(self, folder: Path, words: Sequence[str] = ("--idle",)) -> None:
+    def __init__(self, folder: Path, words: Sequence[str] = ("--idle",), draws: bool = False) -> None:
         self.folder = folder
         self.log = folder / "serve.log"
         self._children: list[subprocess.Popen[bytes]] = []
-        path = os.pathsep.join([_WITHOUT_FIGURES, *filter(None, [os.environ.get("PYTHONPATH")])])
+        places = ["" if draws else _WITHOUT_FIGURES, os.environ.get("PYTHONPATH", "")]
+        env = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, places))}
+        line = command_line("serve", *words, folder=folder)
         with self.log.open("ab") as log:
-            self.process = subprocess.Popen(
-                command_line("serve", *words, folder=folder),
-                stdout=log, stderr=subprocess.STDOUT, env=os.environ | {"PYTHONPATH": path},
-            )  # fmt: skip
+            self.process = subprocess.Popen(line, stdout=log, stderr=subprocess.STDOUT, env=env)
         control = folder / "data" / "server" / CONTROL_FILE
         wait_for(lambda: control.exists() or self.process.poll() is not None, "the control file")
         assert self.process.poll() is None, self.log.read_text()

@@ -121,9 +121,12 @@ def test_an_invited_computer_plays_until_it_is_revoked_or_invited_anew(
     def asked(word: str, typed: str = "") -> str:
         return soulsgui("join", word, folder=tmp_path / "pc", typed=typed).stdout
 
-    wait_for(lambda: "waiting for you: the server wants to run" in asked("status"), "its owner is asked")
-    assert "environment: CartPole-v1 × " in asked("status")
+    def is_asked_for() -> bool:
+        said = asked("status")
+        return "waiting for you: the server wants to run" in said and "environment: CartPole-v1 × " in said
+
     wait_for(lambda: server.client_state("gamer") == "waiting", "nothing is made")
+    wait_for(is_asked_for, "its owner is asked")
     for no in ("", "n\n"):
         assert asked("agree", no).endswith("Run it here? [y/N]\n")
     assert asked("agree", "y\n").endswith("agreed\n")

@@ -12,7 +12,7 @@ from tests.end_to_end.server import UNHURRIED, RunningServer, soulsgui, wait_for
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[RunningServer]:
-    made = RunningServer(tmp_path)
+    made = RunningServer(tmp_path, draws=True)
     yield made
     made.close()
 

@@ -1,6 +1,6 @@
-"""Stands before the real one on the path of servers in tests: none of their runs has its figure drawn.
+"""Stands before the real one on the path of servers in tests, whose runs are shorter than loading that.
 
-Loading matplotlib takes longer than most of these runs. What a server draws is seen in `test_until_done`.
+What is drawn of a run is seen in `test_until_done` and `test_library`.
 """
 
 raise ModuleNotFoundError("no figures are drawn here", name="matplotlib")
