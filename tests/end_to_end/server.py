@@ -1,18 +1,20 @@
 """A whole server as a user starts it: `soulsgui serve` in its own process and its own folders."""
 
+import io
 import json
 import os
 import signal
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import redirect_stderr, redirect_stdout, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
 import psutil
 import redis
 
+from soulsgui.cli.main import run
 from soulsgui.system.processes import LAST
 from soulsgui.wire.api_client import CONTROL_FILE, ApiClient
 from soulsgui.wire.connection import Address, connect
@@ -39,13 +41,22 @@ def command_line(*words: str, folder: Path) -> list[str]:
     return [sys.executable, "-m", "soulsgui", *words, *places]
 
 
-def soulsgui(
-    *words: str, folder: Path, timeout_s: float = LIMIT_S, typed: str = ""
-) -> "subprocess.CompletedProcess[str]":
+def soulsgui(*words: str, folder: Path, timeout_s: float = LIMIT_S) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(
-        command_line(*words, folder=folder),
-        capture_output=True, text=True, timeout=timeout_s, check=False, input=typed,
-    )  # fmt: skip
+        command_line(*words, folder=folder), capture_output=True, text=True, timeout=timeout_s, check=False
+    )
+
+
+def soulsgui_here(*words: str, folder: Path, typed: str = "") -> "subprocess.CompletedProcess[str]":
+    """The same in this process, for what asks a server: that takes longer to begin than to be done."""
+    out, err, stdin = io.StringIO(), io.StringIO(), sys.stdin
+    sys.stdin = io.StringIO(typed)
+    try:
+        with redirect_stdout(out), redirect_stderr(err):
+            code = run(command_line(*words, folder=folder)[3:])
+    finally:
+        sys.stdin = stdin
+    return subprocess.CompletedProcess(words, code, out.getvalue(), err.getvalue())
 
 
 def wait_for(look: Callable[[], T], what: str, timeout_s: float = LIMIT_S) -> T:
