@@ -1,18 +1,20 @@
 """A whole server as a user starts it: `soulsgui serve` in its own process and its own folders."""
 
+import io
 import json
 import os
 import signal
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import redirect_stderr, redirect_stdout, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
 import psutil
 import redis
 
+from soulsgui.cli.main import run
 from soulsgui.system.processes import LAST
 from soulsgui.wire.api_client import CONTROL_FILE, ApiClient
 from soulsgui.wire.connection import Address, connect
@@ -28,6 +30,8 @@ UNHURRIED = {
 }
 """Settings of a run without a goal that leave the cores to others: small rounds, played by a clock."""
 
+_WITHOUT_FIGURES = str(Path(__file__).with_name("without_figures"))
+
 T = TypeVar("T")
 
 
@@ -37,13 +41,22 @@ def command_line(*words: str, folder: Path) -> list[str]:
     return [sys.executable, "-m", "soulsgui", *words, *places]
 
 
-def soulsgui(
-    *words: str, folder: Path, timeout_s: float = LIMIT_S, typed: str = ""
-) -> "subprocess.CompletedProcess[str]":
+def soulsgui(*words: str, folder: Path, timeout_s: float = LIMIT_S) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(
-        command_line(*words, folder=folder),
-        capture_output=True, text=True, timeout=timeout_s, check=False, input=typed,
-    )  # fmt: skip
+        command_line(*words, folder=folder), capture_output=True, text=True, timeout=timeout_s, check=False
+    )
+
+
+def soulsgui_here(*words: str, folder: Path, typed: str = "") -> "subprocess.CompletedProcess[str]":
+    """The same in this process, for what asks a server: that takes longer to begin than to be done."""
+    out, err, stdin = io.StringIO(), io.StringIO(), sys.stdin
+    sys.stdin = io.StringIO(typed)
+    try:
+        with redirect_stdout(out), redirect_stderr(err):
+            code = run(command_line(*words, folder=folder)[3:])
+    finally:
+        sys.stdin = stdin
+    return subprocess.CompletedProcess(words, code, out.getvalue(), err.getvalue())
 
 
 def wait_for(look: Callable[[], T], what: str, timeout_s: float = LIMIT_S) -> T:
@@ -52,16 +65,17 @@ def wait_for(look: Callable[[], T], what: str, timeout_s: float = LIMIT_S) -> T:
 
 
 class RunningServer:
-    """A server in the background; `words` follow `serve`."""
+    """A server in the background; `words` follow `serve`. It has no matplotlib unless it `draws`."""
 
-    def __init__(self, folder: Path, words: Sequence[str] = ("--idle",)) -> None:
+    def __init__(self, folder: Path, words: Sequence[str] = ("--idle",), draws: bool = False) -> None:
         self.folder = folder
         self.log = folder / "serve.log"
         self._children: list[subprocess.Popen[bytes]] = []
+        places = ["" if draws else _WITHOUT_FIGURES, os.environ.get("PYTHONPATH", "")]
+        env = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, places))}
+        line = command_line("serve", *words, folder=folder)
         with self.log.open("ab") as log:
-            self.process = subprocess.Popen(
-                command_line("serve", *words, folder=folder), stdout=log, stderr=subprocess.STDOUT
-            )
+            self.process = subprocess.Popen(line, stdout=log, stderr=subprocess.STDOUT, env=env)
         control = folder / "data" / "server" / CONTROL_FILE
         wait_for(lambda: control.exists() or self.process.poll() is not None, "the control file")
         assert self.process.poll() is None, self.log.read_text()

@@ -20,7 +20,7 @@ from soulsgui.wire.api_client import CommandFailedError
 from soulsgui.wire.keys import Keys
 from soulsgui.wire.messages.metrics import STREAM_LENGTH
 from soulsgui.wire.messages.session import CHUNK_FIELD
-from tests.end_to_end.server import UNHURRIED, RunningServer, soulsgui, wait_for
+from tests.end_to_end.server import UNHURRIED, RunningServer, soulsgui_here, wait_for
 from tests.faults.report import Report
 from tests.faults.waiting import LIMIT_S
 from tests.wire.chunks import Canary
@@ -171,7 +171,7 @@ def test_a_client_that_sends_garbage_is_cut_off_and_plays_on_by_itself_once_it_i
     assert not canary.path.exists()
     training.wait_updates(2)  # of the other client alone
 
-    rejects = soulsgui("clients", "rejects", "client-1", "--json", folder=training.folder)
+    rejects = soulsgui_here("clients", "rejects", "client-1", "--json", folder=training.folder)
     newest = json.loads(rejects.stdout)[-1]
     assert (newest["client"], newest["reason"], newest["size"]) == ("client-1", "unreadable", 7)
     assert bytes.fromhex(newest["head"]) == b"garbage"

@@ -9,7 +9,7 @@ import pytest
 from soulsgui.system import free_disk_bytes
 from soulsgui.wire.api_client import CommandFailedError
 from soulsgui.wire.control import ServiceStatus
-from tests.end_to_end.server import UNHURRIED, RunningServer, soulsgui, wait_for
+from tests.end_to_end.server import UNHURRIED, RunningServer, soulsgui_here, wait_for
 from tests.faults.small_disk import fill, small_disk
 
 
@@ -59,7 +59,7 @@ def test_a_run_on_a_full_disk_pauses_goes_on_and_does_not_end_as_saved(tmp_path:
 
         fill(runs)
         wait_for(lambda: server.status().run.state == "paused", "the run pauses again")
-        stopped = soulsgui("run", "stop", folder=tmp_path)
+        stopped = soulsgui_here("run", "stop", folder=tmp_path)
         assert stopped.returncode == 1
         assert "was not saved" in stopped.stderr
         assert "soulsgui run resume" in stopped.stderr

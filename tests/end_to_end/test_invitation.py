@@ -30,6 +30,7 @@ from tests.end_to_end.server import (
     command_line,
     last_json,
     soulsgui,
+    soulsgui_here,
     wait_for,
 )  # fmt: skip
 from tests.faults.report import Report
@@ -88,7 +89,7 @@ def pcs() -> Iterator[list[Pc]]:
 def invite(server: RunningServer, name: str, *words: str) -> Invitation:
     """Invite a client on the command line; its file lies beside the server's folders."""
     file = server.folder / f"{name}.soulsgui"
-    done = soulsgui("invite", name, "--json", "--file", str(file), *words, folder=server.folder)
+    done = soulsgui_here("invite", name, "--json", "--file", str(file), *words, folder=server.folder)
     assert done.returncode == 0, done.stderr
     assert "Only this computer can use it" in done.stderr
     told = last_json(done.stdout)
@@ -119,11 +120,14 @@ def test_an_invited_computer_plays_until_it_is_revoked_or_invited_anew(
     pcs.append(Pc(tmp_path / "pc", "join", file))
 
     def asked(word: str, typed: str = "") -> str:
-        return soulsgui("join", word, folder=tmp_path / "pc", typed=typed).stdout
+        return soulsgui_here("join", word, folder=tmp_path / "pc", typed=typed).stdout
 
-    wait_for(lambda: "waiting for you: the server wants to run" in asked("status"), "its owner is asked")
-    assert "environment: CartPole-v1 × " in asked("status")
+    def is_asked_for() -> bool:
+        said = asked("status")
+        return "waiting for you: the server wants to run" in said and "environment: CartPole-v1 × " in said
+
     wait_for(lambda: server.client_state("gamer") == "waiting", "nothing is made")
+    wait_for(is_asked_for, "its owner is asked")
     for no in ("", "n\n"):
         assert asked("agree", no).endswith("Run it here? [y/N]\n")
     assert asked("agree", "y\n").endswith("agreed\n")
@@ -148,7 +152,7 @@ def test_an_invited_computer_plays_until_it_is_revoked_or_invited_anew(
     server.wait_updates(2)
     assert session_of(server, "gamer") == session != ""
 
-    done = soulsgui("revoke", "gamer", folder=server.folder)
+    done = soulsgui_here("revoke", "gamer", folder=server.folder)
     assert (done.returncode, done.stdout) == (0, "gamer is revoked and cut off.\n")
     revoked = time.monotonic()
     wait_for(lambda: connections_of(server, "gamer") == 0, "its connections are closed")
@@ -159,7 +163,7 @@ def test_an_invited_computer_plays_until_it_is_revoked_or_invited_anew(
     with pytest.raises(redis.AuthenticationError):
         _push(invitation)
     wait_for(lambda: "no longer accepts this invitation" in pcs[0].log.read_text(), "it says why")
-    assert "gamer  revoked" in soulsgui("clients", "list", folder=server.folder).stdout
+    assert "gamer  revoked" in soulsgui_here("clients", "list", folder=server.folder).stdout
 
     # The same computer with a new invitation, this time as a link.
     pcs.pop().close()
@@ -174,7 +178,7 @@ def test_an_invited_computer_plays_until_it_is_revoked_or_invited_anew(
     wait_for(lambda: server.client_state("gamer") == "online", "it plays for the server of last time")
 
     # The invitation is replaced while it is in use.
-    done = soulsgui("invite", "gamer", "--file", str(tmp_path / "x"), folder=server.folder)
+    done = soulsgui_here("invite", "gamer", "--file", str(tmp_path / "x"), folder=server.folder)
     assert done.returncode == 1
     assert "already invited" in done.stderr
     assert not (tmp_path / "x").exists()

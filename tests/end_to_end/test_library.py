@@ -7,19 +7,19 @@ from pathlib import Path
 
 import pytest
 
-from tests.end_to_end.server import UNHURRIED, RunningServer, soulsgui, wait_for
+from tests.end_to_end.server import UNHURRIED, RunningServer, soulsgui_here, wait_for
 
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[RunningServer]:
-    made = RunningServer(tmp_path)
+    made = RunningServer(tmp_path, draws=True)
     yield made
     made.close()
 
 
 def test_a_run_is_taken_back_handed_on_as_a_file_and_forked(server: RunningServer, tmp_path: Path) -> None:
     def typed(*words: str) -> str:
-        done = soulsgui(*words, folder=tmp_path)
+        done = soulsgui_here(*words, folder=tmp_path)
         assert done.returncode == 0, done.stderr
         return done.stdout
 

@@ -13,7 +13,7 @@ from soulsgui.wire.api_client import CONTROL_FILE
 from soulsgui.wire.connection import Address
 from soulsgui.wire.control import ControlFile
 from soulsgui.wire.invitation import Invitation
-from tests.end_to_end.server import UNHURRIED, RunningServer, last_json, soulsgui, wait_for
+from tests.end_to_end.server import UNHURRIED, RunningServer, last_json, soulsgui_here, wait_for
 
 LOCAL = ("client-1", "client-2")
 
@@ -30,7 +30,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
 def invitation(server: RunningServer) -> Invitation:
     """What the invited computer got; it plays."""
     file = server.folder / "pc.soulsgui"
-    done = soulsgui("invite", "pc", "--json", "--file", str(file), folder=server.folder)
+    done = soulsgui_here("invite", "pc", "--json", "--file", str(file), folder=server.folder)
     assert done.returncode == 0, done.stderr
     invitation = Invitation.load(file)
     # The link on its command line, as somebody would type it.

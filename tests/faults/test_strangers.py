@@ -24,7 +24,7 @@ from soulsgui.wire.api_client import CONTROL_FILE, CommandFailedError
 from soulsgui.wire.connection import Address
 from soulsgui.wire.control import ControlFile
 from soulsgui.wire.manifest import MANIFEST, ManifestFile
-from tests.end_to_end.server import UNHURRIED, RunningServer, last_json, soulsgui, wait_for
+from tests.end_to_end.server import UNHURRIED, RunningServer, last_json, soulsgui_here, wait_for
 from tests.faults.report import Report
 from tests.faults.test_foreign_folders import ASKED_ABOUT, GAME, STRANGER, strangers_run
 
@@ -224,7 +224,8 @@ def test_whatever_lies_in_a_strangers_folder_a_server_executes_nothing_of_it(
         shutil.copytree(whole.root, runs / "whole")
         (folder := tmp_path / "files").mkdir()
         good = tmp_path / "good.soulsrun"
-        assert soulsgui("runs", "export", "whole", "--output", str(good), folder=tmp_path).returncode == 0
+        exported = soulsgui_here("runs", "export", "whole", "--output", str(good), folder=tmp_path)
+        assert exported.returncode == 0, exported.stderr
         for number, file in enumerate(bombs(good, folder, canary)):
             with file.open("rb") as source:
                 asked("runs.import", file=server.api.bring(source), name=f"bomb{number}")
@@ -305,7 +306,7 @@ def test_another_user_hears_no_secret_and_everything_from_outside_is_encrypted(r
         folder.chmod(0o755)
         with closing(RunningServer(folder)) as server:
             invitation = folder / "config" / "pc.soulsgui"
-            told = soulsgui("invite", "pc", "--json", "--file", str(invitation), folder=folder)
+            told = soulsgui_here("invite", "pc", "--json", "--file", str(invitation), folder=folder)
             assert told.returncode == 0, told.stderr
             server.spawn("client", str(invitation), "--trust")
             with contextlib.suppress(CommandFailedError):  # on a busy computer it may take longer
@@ -360,7 +361,7 @@ def test_another_user_hears_no_secret_and_everything_from_outside_is_encrypted(r
             squatter = as_nobody(_SQUATTER, json.dumps([control.host, port]), "20")
             assert squatter.stdout is not None
             squatter.stdout.readline()
-            soulsgui("status", folder=folder)
+            soulsgui_here("status", folder=folder)
             next_one = RunningServer(folder)
             with closing(next_one):
                 heard, _ = squatter.communicate(timeout=60)

@@ -1,7 +1,15 @@
-"""Pages before a real runner: what their controls do to files, processes and who is let in."""
+"""Pages before a real runner: what they show is what it has; their controls act on files, processes, guests.
+
+All tests share the server, the later ones its run, too: beginning one takes longer than most of what they do.
+"""
 
 import json
+import os
+import re
+import signal
+import time
 import zipfile
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
@@ -10,26 +18,55 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QLineEdit, QPushButton, QWidget
 from pytestqt.qtbot import QtBot
 
+from soulsgui.config.layers import combine, defaults_layer
+from soulsgui.config.parsing import Layer
+from soulsgui.config.paths import RunFolder
 from soulsgui.gui.clients.invite import InviteDialog
 from soulsgui.gui.clients.page import ClientsPage
 from soulsgui.gui.config.running import RunningTab
 from soulsgui.gui.feed import Feed
 from soulsgui.gui.logs.page import LogsPage
+from soulsgui.gui.overview.page import OverviewPage
+from soulsgui.gui.plots.page import PlotsPage
+from soulsgui.gui.plotting.rows import Axis
 from soulsgui.gui.runs.checkpoints import NoteDialog
 from soulsgui.gui.runs.evaluate import EvaluateDialog
 from soulsgui.gui.runs.page import RunsPage
+from soulsgui.gui.watching import recording
+from soulsgui.gui.watching.player import Player
+from soulsgui.runner.run.library import Library
+from soulsgui.runner.run.record import RunRecord
+from soulsgui.training.checkpoint import write_checkpoint
 from soulsgui.wire.connection import AWAY, connect
+from soulsgui.wire.control import History, RunSummary
 from soulsgui.wire.invitation import Invitation
 from tests.end_to_end.server import UNHURRIED, RunningServer
-from tests.faults.waiting import until
+from tests.faults.waiting import LIMIT_S, until
 from tests.gui.fake_feed import FakeShell
+from tests.gui.plotting.curves import drawn
 from tests.gui.questions import answer
-from tests.gui.reading import part_of, shown
+from tests.gui.reading import choose, part_of, shown, words_of
+from tests.modes.test_evaluate_command import balancing
+
+OVERRIDES = {
+    **UNHURRIED,
+    "env.num_envs": 1,
+    "clients.local": 2,
+    "ppo.epochs": 1,
+    "ppo.round_timeout": 4.0,
+    "checkpoint.every_updates": 2,
+}
+
+
+@pytest.fixture(scope="module")
+def run(server: RunningServer) -> RunFolder:
+    """A run without a goal and with two local clients, which goes on before and after each test."""
+    return RunFolder(server.start_run(name="first", overrides=OVERRIDES))
 
 
 @pytest.fixture
 def page(qtbot: QtBot, feed: Feed, shell: FakeShell, request: pytest.FixtureRequest) -> QWidget:
-    return shown(qtbot, request.param(feed, shell), 1100, 700)
+    return shown(qtbot, request.param(feed, shell), 1120, 710)
 
 
 def click(qtbot: QtBot, button: QPushButton) -> None:
@@ -80,12 +117,162 @@ def test_lines_of_a_service_appear_when_they_are_written(
     qtbot.waitUntil(lambda: "no space left" in page.pane.text)
 
 
+@pytest.fixture
+def checkpoint(server: RunningServer) -> RunSummary:
+    """That of a run that nobody trains; its episodes are cut at 30 steps."""
+    library = Library(server.data / "runs")
+    made = library.create("cart", time.time())
+    library.write_record(made, RunRecord(id=made.run_id, name="cart", created=1.0, state="stopped"))
+    cut = [{"TimeLimit": {"max_episode_steps": 30}}]
+    values = {"env.id": "CartPole-v1", "env.wrappers": cut}
+    library.write_settings(made, combine([defaults_layer(), Layer("test", values)]))
+    write_checkpoint(made.checkpoint, balancing(4000, run_id=made.run_id))
+    return RunSummary(id=made.run_id, name="cart", state="stopped", env_id="CartPole-v1")
+
+
+def test_a_checkpoint_is_watched_waits_and_is_filmed(
+    qtbot: QtBot,
+    feed: Feed,
+    shell: FakeShell,
+    server: RunningServer,
+    checkpoint: RunSummary,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(recording, "_ENOUGH", 8)
+    monkeypatch.setattr(recording, "_FEW", 4)
+    player = shown(qtbot, Player(feed, shell, checkpoint))
+    (pane,) = player.panes
+    qtbot.waitUntil(lambda: pane.recording.place > 3)
+    assert pane.picture.image.size().toTuple() == (600, 400)
+    assert pane.heading.text() == "Probabilities"
+    player.play.click()
+    rests = pane.recording.place
+    qtbot.waitUntil(lambda: list(feed.watched.values()) == [0.0])  # enough has come
+    came = len(pane.recording)
+    film = tmp_path / "film.gif"
+    pane.film(str(film), 0)
+    qtbot.waitUntil(lambda: pane.of_film.text() == f"The video is saved: {film}")
+    assert film.read_bytes().startswith(b"GIF89a")
+    assert list(film.parent.glob(".*")) == []
+    # Meanwhile the evaluation waited, but for what was on its way.
+    assert (pane.recording.place, pane.over) == (rests, False)
+    assert len(pane.recording) <= came + 5
+    # An episode that has not been played yet is played from its own seed.
+    pane.episode.activated.emit(7)
+    qtbot.waitUntil(lambda: pane.recording.shown is not None)
+    assert (pane.episode.currentText(), pane.facts["Seed"].text()) == ("8 of 10", "7")
+    qtbot.waitUntil(lambda: len(feed.watched) == 1)
+    (watched,) = feed.watched
+    player.close()
+    qtbot.waitUntil(lambda: server.api.job(watched).state == "cancelled")
+    assert feed.watched == {}
+
+
+@pytest.mark.parametrize("page", [PlotsPage], indirect=True)
+def test_curves_grow_with_the_run_and_are_those_of_the_store(
+    qtbot: QtBot, page: PlotsPage, server: RunningServer, run: RunFolder, feed: Feed
+) -> None:
+    page.show_where(metric="policy_loss")
+    qtbot.waitUntil(
+        lambda: len(page.grid.cells) == 2 and all(cell.curves for cell in page.grid.cells.values())
+    )
+    series = [cell.curves[0][0].series for cell in page.grid.cells.values()]
+    qtbot.waitUntil(lambda: all(len(one) > 3 for one in series))
+    assert {one.run_id for one in series} == {run.run_id}
+    server.api.command("run.pause")
+    qtbot.waitUntil(lambda: feed.status.run.state == "paused")
+    choose(page.controls.axis_box, Axis.UPDATE)
+    for cell in page.grid.cells.values():
+        asked = {"run": run.run_id, "metric": cell.shown_metric, "x": "update"}
+
+        def is_as_stored(cell=cell, asked=asked) -> bool:
+            stored = History.model_validate(server.api.command("history.query", asked))
+            points = sorted(zip(map(float, stored.update), stored.value, strict=True))
+            shown_now = sorted(drawn(cell.curves[0][0].series))
+            return len(points) > 3 and shown_now == [(x, pytest.approx(y)) for x, y in points]
+
+        qtbot.waitUntil(is_as_stored)
+    server.api.command("run.continue")
+
+
+def eventually(qtbot: QtBot, seen: Callable[[], object]) -> None:
+    qtbot.waitUntil(lambda: bool(seen()))
+
+
+def summed_up(rows: Iterable[tuple[float, float]], count: int) -> tuple[float, ...]:
+    xs, values = zip(*rows, strict=True)
+    ends = [float(f"{value:.5g}") for value in (min(values), max(values))]
+    return count, max(xs), *ends
+
+
+def same_rows_soon(qtbot: QtBot, page: OverviewPage, feed: Feed) -> None:
+    """Wait until as many rows are drawn as are stored, with the same ends: of a long run they are buckets."""
+    series, deadline = page.plot.curve.series, time.monotonic() + LIMIT_S
+    asked = {"run": series.run_id, "metric": series.metric, "points": 200_000}
+    while True:
+        with qtbot.waitSignal(feed.call("history.query", asked).done) as answered:
+            pass
+        stored = answered.args[0]
+        there = summed_up(zip(stored.env_steps, stored.value, strict=True), len(stored.value))
+        seen = summed_up(drawn(series) + drawn(series, overwritten=True), len(series))
+        if seen == there:
+            break
+        assert time.monotonic() < deadline, (seen, there)
+        qtbot.wait(100)
+    assert len(stored.value) > 5
+
+
+@pytest.mark.parametrize("page", [OverviewPage], indirect=True)
+def test_after_a_killed_trainer_the_card_counts_down_and_the_curve_goes_on_without_gap_or_double(
+    qtbot: QtBot, page: OverviewPage, server: RunningServer, run: RunFolder, feed: Feed
+) -> None:
+    eventually(qtbot, lambda: page.plot.curve.complete and page.clients.model.rowCount() >= 2)
+    card, series = page.services.cards["trainer"], page.plot.curve.series
+    words: list[str] = []
+    feed.services_changed.connect(lambda _: words.append(words_of(card)))
+    eventually(qtbot, lambda: feed.status.run.checkpoint_env_steps is not None and len(series) > 20)
+    before = feed.status.run.attempt
+    (pid,) = [found.pid for found in feed.status.services if found.name == "trainer"]
+    assert pid is not None
+    os.kill(pid, signal.SIGKILL)
+    eventually(qtbot, lambda: feed.status.run.attempt > before)
+    known = len(series)
+    eventually(qtbot, lambda: len(series) > known + 20 and feed.status.run.updates > 5)
+    crash = [one for one in words if "killed by signal 9 (SIGKILL)" in one]
+    assert any(re.search(r"Restarting in \d+ s \(\d/5\)", one) for one in crash)
+
+    def counts_the_restart() -> None:
+        assert re.search(r"\d restart", words_of(card)), "\n".join(words[-5:])
+
+    qtbot.waitUntil(counts_the_restart)
+    assert any(mark.text.startswith("Attempt 2") for mark in page.plot.marks.marks)
+
+    page.clients.choose("client-1", "client-2")
+    page.clients.buttons["pause"].click()
+    for name in ("client-1", "client-2"):
+        eventually(qtbot, lambda name=name: server.client_state(name) == "paused")
+    for metric in ("return", "policy_loss"):
+        choose(page.plot.controls.metric_box, metric)
+        eventually(qtbot, lambda: page.plot.curve.is_loaded and len(page.plot.curve.series))
+        # A round that was under way may still be closed: both sides are looked at until they agree.
+        same_rows_soon(qtbot, page, feed)
+    eventually(qtbot, page.clients.buttons["resume"].isEnabled)
+    page.clients.buttons["resume"].click()
+    updates = server.status().run.updates
+    eventually(qtbot, lambda: server.status().run.updates > updates + 2)
+
+
 @pytest.mark.parametrize("page", [RunsPage], indirect=True)
 def test_a_run_is_noted_saved_loaded_evaluated_changed_stopped_and_resumed(
-    qtbot: QtBot, page: RunsPage, feed: Feed, shell: FakeShell, server: RunningServer, tmp_path: Path
+    qtbot: QtBot,
+    page: RunsPage,
+    feed: Feed,
+    shell: FakeShell,
+    server: RunningServer,
+    run: RunFolder,
+    tmp_path: Path,
 ) -> None:
-    overrides = {**UNHURRIED, "env.num_envs": 1, "clients.local": 1, "ppo.epochs": 1}
-    run: Path = server.start_run(name="first", overrides=overrides)
     details, tab = page.details, page.details.checkpoints
     qtbot.waitUntil(lambda: page.chosen is not None and page.chosen.env_steps > 0)
     click(qtbot, details.edit)
@@ -93,14 +280,14 @@ def test_a_run_is_noted_saved_loaded_evaluated_changed_stopped_and_resumed(
     dialog.note.setPlainText("does it hold?")
     with qtbot.waitSignal(dialog.accepted):
         dialog.save.click()
-    assert json.loads((run / "run.json").read_text())["note"] == "does it hold?"
+    assert json.loads(run.run.read_text())["note"] == "does it hold?"
 
     qtbot.waitUntil(tab.save.isEnabled)
     tab.note.setText("before the change")
     with qtbot.waitSignal(tab.save.finished):
         qtbot.keyClick(tab.note, Qt.Key.Key_Return)
     qtbot.waitUntil(lambda: tab.chosen is not None and tab.chosen.kind == "manual")
-    assert (run / tab.chosen.id / "note.txt").read_text() == "before the change"
+    assert (run.root / tab.chosen.id / "note.txt").read_text() == "before the change"
 
     before = server.status().run
     tab.load.click()
@@ -125,9 +312,9 @@ def test_a_run_is_noted_saved_loaded_evaluated_changed_stopped_and_resumed(
     running.keep.setChecked(False)
     with qtbot.waitSignal(running.apply.finished):
         running.apply.click()
-    assert json.loads((run / "config.json").read_text())["ppo"]["clip"] == 0.15
+    assert json.loads(run.config.read_text())["ppo"]["clip"] == 0.15
 
-    server.api.command("run.start", {"name": "later", "if_active": "queue", "overrides": overrides})
+    server.api.command("run.start", {"name": "later", "if_active": "queue", "overrides": OVERRIDES})
     (waiting,) = server.status().queue
     qtbot.waitUntil(lambda: page.model.row_of(f"queued {waiting.number}") is not None)
     page.show_where(run=f"queued {waiting.number}")
@@ -139,25 +326,27 @@ def test_a_run_is_noted_saved_loaded_evaluated_changed_stopped_and_resumed(
     # It may take long, and meanwhile the feed is to be heard.
     with qtbot.waitSignal(feed.call("run.stop").done):
         pass
-    page.show_where(run=run.name)
+    page.show_where(run=run.run_id)
     _goes_out_and_comes_in(qtbot, page, shell, run, tmp_path)
-    page.show_where(run=run.name)
+    page.show_where(run=run.run_id)
     qtbot.waitUntil(details.resume.isEnabled)
     with qtbot.waitSignal(details.resume.finished):
         details.resume.click()
-    assert (server.status().run.id, server.status().run.attempt) == (run.name, before.attempt + 2)
+    assert (server.status().run.id, server.status().run.attempt) == (run.run_id, before.attempt + 2)
 
 
-def _goes_out_and_comes_in(qtbot: QtBot, page: RunsPage, shell: FakeShell, run: Path, folder: Path) -> None:
+def _goes_out_and_comes_in(
+    qtbot: QtBot, page: RunsPage, shell: FakeShell, run: RunFolder, folder: Path
+) -> None:
     """Export a run, take it in again, throw that away, undo this, and remove it for good."""
     file = folder / "first.soulsrun"
-    page.details.export_to(run.name, str(file))
+    page.details.export_to(run.run_id, str(file))
     qtbot.waitUntil(file.exists)
     assert zipfile.is_zipfile(file)
     page.import_from(str(file))
-    qtbot.waitUntil(lambda: page.chosen is not None and page.chosen.id != run.name)
+    qtbot.waitUntil(lambda: page.chosen is not None and page.chosen.id != run.run_id)
     assert page.chosen is not None
-    copy = run.parent / page.chosen.id
+    copy = run.root.parent / page.chosen.id
     assert (copy / "run.json").exists()
     page.details.trash.trigger()
     qtbot.waitUntil(lambda: not copy.exists())
@@ -172,4 +361,4 @@ def _goes_out_and_comes_in(qtbot: QtBot, page: RunsPage, shell: FakeShell, run: 
     click(qtbot, page.thrown.purge)
     with qtbot.waitSignal(page.thrown.changed):
         answer(page, "Remove")
-    assert not (run.parent.parent / "trash" / "runs" / copy.name).exists()
+    assert not (run.root.parent.parent / "trash" / "runs" / copy.name).exists()

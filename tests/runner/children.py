@@ -99,8 +99,8 @@ async def until(condition: Callable[[], object]) -> None:
 
 
 def until_now(condition: Callable[[], T], limit_s: float = LIMIT_S) -> T:
-    """The same without an event loop; returns what was true."""
-    return waiting.until(condition, "what is awaited", limit_s, every_s=0.02)
+    """The same without an event loop, for what is often a request; returns what was true."""
+    return waiting.until(condition, "what is awaited", limit_s, every_s=0.05)
 
 
 @dataclass

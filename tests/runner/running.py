@@ -32,6 +32,9 @@ PROGRAMS = [
 ]
 """Every server program of this machine."""
 
+ONE_CLIENT = {"clients.local": 1}
+"""Settings of a run with a client on this machine; others of `new_runner` do without."""
+
 SHORT = {"stop.env_steps": 200, "clients.local": 0}
 """Settings of a run of the stand-ins that soon ends, with as few processes as one has."""
 
@@ -44,7 +47,7 @@ async def fake_probe(_settings: Settings, _told: Told) -> dict[str, Any]:
 def new_runner(
     folders: Folders, overrides: dict[str, Any] | None = None, probe: Probe = fake_probe
 ) -> Runner:
-    few = {"clients.local": 1, "evaluation.every_updates": 0}  # processes, each of which takes long to begin
+    few = {"clients.local": 0, "evaluation.every_updates": 0}  # processes, each of which takes long to begin
     base = Layer("--set", few | (overrides or {}))
     return Runner(folders, combine([defaults_layer(), base]), base, probe=probe)
 

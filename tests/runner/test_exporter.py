@@ -16,7 +16,7 @@ from soulsgui.telemetry.sinks.exporter import run_exporter
 from soulsgui.wire.connection import Address
 from soulsgui.wire.control import RunStartParams
 from tests.faults.waiting import LIMIT_S
-from tests.runner.running import new_runner, opened
+from tests.runner.running import ONE_CLIENT, new_runner, opened
 
 
 def _ask(port: int, path: str, host: str = "127.0.0.1") -> tuple[int, str]:
@@ -35,9 +35,9 @@ def _ask(port: int, path: str, host: str = "127.0.0.1") -> tuple[int, str]:
 async def test_it_tells_of_server_run_and_clients_and_comes_back(
     folders: Folders, fake_services: None
 ) -> None:
-
     port = free_port()
-    async with opened(new_runner(folders, {"exporter.enabled": True, "exporter.port": port})) as runner:
+    overrides = ONE_CLIENT | {"exporter.enabled": True, "exporter.port": port}
+    async with opened(new_runner(folders, overrides)) as runner:
         await runner.command("run.start", RunStartParams())
 
         async def values() -> dict[str, float]:

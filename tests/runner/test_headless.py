@@ -28,6 +28,13 @@ from tests.states import client, service
 FAKE_SERVE = Path(__file__).with_name("fake_serve.py")
 
 
+FEW = ("--local-clients", "0", "--set", "evaluation.every_updates=0")
+"""A run has a trainer and telemetry; each more process takes long to begin."""
+
+ALL = ("--local-clients", "1", "--set", "evaluation.every_updates=20")
+"""It has an evaluator and a client, too."""
+
+
 class Serving:
     """Starts `serve` in one folder, as often as wanted; everything is ended at last."""
 
@@ -46,8 +53,8 @@ class Serving:
     def start(
         self, *words: str, stderr: int | None = None, within: Sequence[str] = ()
     ) -> subprocess.Popen[str]:
-        """Run `serve` with these words; standard error goes into a file unless told otherwise."""
-        command = [*within, sys.executable, str(FAKE_SERVE), "serve", "--local-clients", "1", *words]
+        """Run `serve` with `FEW` and these words; standard error goes into a file unless told otherwise."""
+        command = [*within, sys.executable, str(FAKE_SERVE), "serve", *FEW, *words]
         runner = subprocess.Popen(
             [*command, *self.places],
             stdout=subprocess.PIPE,
@@ -117,7 +124,7 @@ GOAL = ("--until-done", "--json", "--set", "stop.env_steps=200")
 
 
 def test_goal_ends_all_with_one_json_document_and_no_later_server_tells_of_it(serving: Serving) -> None:
-    code, output = ended(serving.start(*GOAL, "--name", "quick"))
+    code, output = ended(serving.start(*GOAL, *ALL, "--name", "quick"))
     assert code == 0
     summary = json.loads(output)
     assert (summary["reached"], summary["env_id"], summary["rejected"]) == ("env_steps", "CartPole-v1", {})
@@ -172,7 +179,7 @@ def test_a_run_that_is_slow_to_start_or_to_be_checked_goes_on(
 
 
 def test_what_goes_wrong_is_told_where_it_was_started(serving: Serving) -> None:
-    runner = serving.start()
+    runner = serving.start(*ALL)
     api, pids = serving.running(runner)
     os.kill(pids["client-1"], signal.SIGKILL)
     until_now(lambda: "client-1 ended unexpectedly. killed by signal 9" in serving.stderr)
@@ -239,7 +246,7 @@ def test_idle_server_keeps_its_folder_and_waits_for_commands_until_it_is_shut_do
 
 
 def test_next_runner_takes_over_what_a_killed_one_left_each_exactly_once(serving: Serving) -> None:
-    first = serving.start("--json")
+    first = serving.start("--json", *ALL)
     before, pids = serving.running(first)
     run = before.status()["run"]
     crash(first)

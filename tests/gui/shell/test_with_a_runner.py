@@ -7,12 +7,11 @@ import psutil
 import pytest
 from pytestqt.qtbot import QtBot
 
-from soulsgui.config.paths import Folders, RunFolder
+from soulsgui.config.paths import RunFolder
 from soulsgui.gui.clients.invite import InviteDialog
 from soulsgui.gui.config.new_run import NewRunDialog
-from soulsgui.wire.api_client import CONTROL_FILE
 from soulsgui.wire.invitation import Invitation
-from tests.end_to_end.server import UNHURRIED, RunningServer, processes_below, wait_for
+from tests.end_to_end.server import UNHURRIED, RunningServer
 from tests.gui.reading import part_of
 from tests.gui.shell.conftest import OpenWindow, folders_below
 from tests.gui.shell.driving import OpenedWindow
@@ -26,6 +25,29 @@ def until_run(opened: OpenedWindow, state: str) -> None:
     except AssertionError as error:
         # What it is now, not what it was when the waiting began.
         raise AssertionError(f"{error}; it is {opened.feed.status}") from error
+
+
+def test_the_server_is_opened_to_the_network_and_then_invites_with_its_addresses(
+    open_window: OpenWindow, server: RunningServer
+) -> None:
+    opened = open_window(folders_below(server.folder))
+    opened.until_live()
+    feed = opened.feed
+    first = feed.hello
+    opened.window.open_invite()
+    dialog = part_of(opened.window, InviteDialog)
+    opened.until(
+        lambda: "only from the server's computer" in dialog.reach.word, "it says from where it is reached"
+    )
+    dialog.lan.allow.click()
+    opened.until(lambda: "private network" in dialog.reach.word, "the dialog has noticed")
+    assert feed.hello == first, "the server goes on"
+    assert not dialog.lan.isVisible()
+    opened.until(dialog.invite.isEnabled, "one can be invited")
+    dialog.invite.click()
+    opened.until(dialog.link.text, "the invitation")
+    assert not Invitation.parse(dialog.link.text()).for_this_machine_only
+    dialog.reject()
 
 
 def test_a_run_from_begin_to_resume(qtbot: QtBot, open_window: OpenWindow, server: RunningServer) -> None:
@@ -70,29 +92,3 @@ def test_a_run_from_begin_to_resume(qtbot: QtBot, open_window: OpenWindow, serve
     opened.until(lambda: feed.status.run.attempt == 2, "a second attempt")
     assert feed.status.run.id == run.run_id
     until_run(opened, "running")
-
-
-def test_the_server_is_opened_to_the_network_and_then_invites_with_its_addresses(
-    open_window: OpenWindow, folders: Folders, tmp_path: Path
-) -> None:
-    opened = open_window(folders, may_start=True)
-    opened.until_live()
-    feed = opened.feed
-    first = feed.hello
-    opened.window.open_invite()
-    dialog = part_of(opened.window, InviteDialog)
-    opened.until(
-        lambda: "only from the server's computer" in dialog.reach.word, "it says from where it is reached"
-    )
-    dialog.lan.allow.click()
-    opened.until(lambda: "private network" in dialog.reach.word, "the dialog has noticed")
-    assert feed.hello == first, "the server goes on"
-    assert not dialog.lan.isVisible()
-    opened.until(dialog.invite.isEnabled, "one can be invited")
-    dialog.invite.click()
-    opened.until(dialog.link.text, "the invitation")
-    assert not Invitation.parse(dialog.link.text()).for_this_machine_only
-    dialog.reject()
-    feed.call("server.shutdown")
-    opened.until(lambda: not (folders.server / CONTROL_FILE).exists(), "it ends")
-    wait_for(lambda: not processes_below(tmp_path), "nothing is left running")

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections import defaultdict
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from soulsgui.runner.app import Runner
 from soulsgui.runner.join.app import ClientRunner
 from soulsgui.runner.refusal import Refused
 from soulsgui.wire.control import Snapshot, StatusChange
-from tests.runner.running import call, until
+from tests.runner.running import ONE_CLIENT, call, until
 
 NO_RUN = "No run is active."
 ENDING = "The run is being ended."
@@ -84,7 +85,8 @@ async def test_what_is_told_to_be_refused_is_refused_in_the_same_words(runner: R
     await check(runner, "none")
     follower = runner.feed.follow(None)
     assert Snapshot.read(await anext(follower)) is not None
-    run = RunFolder(runner.library.find((await call(runner, "run.start"))["run_id"]).root)
+    begun = await call(runner, "run.start", overrides=ONE_CLIENT)
+    run = RunFolder(Path(begun["run_dir"]))
     await until(lambda: {one.id: one.state for one in runner.status().clients}.get("client-1") == "online")
     await check(runner, "running")
     # A window is told with the run what that allows.

@@ -202,7 +202,7 @@ def test_an_experiment_goes_on_through_kills_of_the_runner_and_of_everything(
 
     def begun(runner: subprocess.Popen[str]) -> tuple[ApiClient, dict[str, int]]:
         api = serving.api(runner)
-        until_now(lambda: len(api.status()["services"]) == 5)
+        until_now(lambda: len(api.status()["services"]) == 3)
         until_now(lambda: all(one["pid"] for one in api.status()["services"]))
         return api, {one["name"]: one["pid"] for one in api.status()["services"]}
 

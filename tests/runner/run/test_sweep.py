@@ -38,7 +38,7 @@ from soulsgui.wire.control import SweepStartParams
 from tests.faults.small_disk import fill, small_disk
 from tests.faults.waiting import LIMIT_S
 from tests.runner.children import until_now
-from tests.runner.running import SHORT, call, new_runner, opened, until
+from tests.runner.running import ONE_CLIENT, SHORT, call, new_runner, opened, until
 from tests.runner.test_app import say
 from tests.runner.test_headless import Serving, crash, ended
 from tests.runner.test_headless import serving as serving
@@ -177,7 +177,7 @@ async def test_a_sweep_is_refused_before_anything_begins(runner: Runner) -> None
     for params, error, said in (
         ({"space": SPACE, "overrides": SHORT, "parallel": 64}, UsageError, "the server may use"),
         (
-            {"space": SPACE, "overrides": SHORT | {"clients.local": 0}, "parallel": 2},
+            {"space": SPACE, "overrides": SHORT, "parallel": 2},
             UsageError,
             "clients.local is 0",
         ),
@@ -189,7 +189,7 @@ async def test_a_sweep_is_refused_before_anything_begins(runner: Runner) -> None
         (
             {
                 "space": {"ppo.n_clients": "[1, 2]"},
-                "overrides": SHORT | {"clients.local": 1},
+                "overrides": SHORT | ONE_CLIENT,
                 "parallel": 2,
             },
             UsageError,
@@ -219,14 +219,14 @@ async def test_more_trials_at_a_time_than_clients_leave_cores_are_warned_of(
         return
 
     monkeypatch.setattr(runner.sweeps.workers, "start", no_worker)
-    await call(runner, "run.start")
+    await call(runner, "run.start", overrides=ONE_CLIENT)
     await until(lambda: any(one.kind == "client" and one.pid for one in runner.status().services))
     for cores, said in (
         (2, "2 trials at a time on 2 cores, on which 1 client already plays"),
         (3, ""),
     ):
         monkeypatch.setattr(sweep, "usable_cores", lambda cores=cores: cores)
-        overrides = SHORT | {"clients.local": 1}
+        overrides = SHORT | ONE_CLIENT
         told = await call(runner, "sweep.start", space=SPACE, overrides=overrides, parallel=2)
         assert told["crowded"] == said
         *_, started = (one for one in runner.events.since(0) if " was started: " in one.what)
@@ -571,7 +571,7 @@ def test_trials_are_made_side_by_side_through_kills_and_ended_with_all_they_star
     runner = serving.start("--idle")
     api = serving.api(runner)
     workers = serving.folder / "data" / "workers"
-    long = {"stop.env_steps": 10**9}
+    long = ONE_CLIENT | {"stop.env_steps": 10**9}
     api.command("sweep.start", {"space": SPACE, "trials": 4, "parallel": 2, "overrides": long})
 
     def trials() -> list[dict[str, Any]]:

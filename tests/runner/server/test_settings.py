@@ -19,7 +19,7 @@ from soulsgui.wire.connection import AWAY, Address
 from soulsgui.wire.control import ControlFile
 from soulsgui.wire.invitation import Invitation
 from tests.runner.children import until_now
-from tests.runner.running import call, is_let_in, until
+from tests.runner.running import ONE_CLIENT, call, is_let_in, until
 
 
 async def invitation(runner: Runner, command: str) -> Invitation:
@@ -105,7 +105,7 @@ async def test_a_token_that_can_not_be_written_is_not_asked_for(
 
 
 async def test_what_takes_the_disk_and_the_memory_is_told(runner: Runner) -> None:
-    begun = await call(runner, "run.start")
+    begun = await call(runner, "run.start", overrides=ONE_CLIENT)
     await until(lambda: runner.roster.beat("client-1") is not None)
     (Path(begun["run_dir"]) / "replay").mkdir()
     (Path(begun["run_dir"]) / "replay" / "obs").write_bytes(b"x" * 1000)
