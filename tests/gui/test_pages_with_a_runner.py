@@ -32,6 +32,7 @@ from soulsgui.gui.plotting.rows import Axis
 from soulsgui.gui.runs.checkpoints import NoteDialog
 from soulsgui.gui.runs.evaluate import EvaluateDialog
 from soulsgui.gui.runs.page import RunsPage
+from soulsgui.gui.text import NOTHING
 from soulsgui.gui.watching import recording
 from soulsgui.gui.watching.player import Player
 from soulsgui.runner.run.library import Library
@@ -301,7 +302,7 @@ def test_a_run_is_noted_saved_loaded_evaluated_changed_stopped_and_resumed(
     dialog.episodes.setValue(1)
     dialog.main.click()
     evaluation = tab.model.column_number("evaluation")
-    qtbot.waitUntil(lambda: "±" in tab.model.index(tab.table.currentIndex().row(), evaluation).data())
+    qtbot.waitUntil(lambda: tab.model.index(tab.table.currentIndex().row(), evaluation).data() != NOTHING)
 
     running = shown(qtbot, RunningTab(feed, shell))  # type: ignore[arg-type]
     qtbot.waitUntil(lambda: running.form is not None and running.form.isEnabled())

@@ -339,7 +339,7 @@ class RunsPage(QWidget):
     def _undo(self, rows: list[RunSummary]) -> None:
         self._wanted, self._by_hand = rows[0].id, True
         call = together([self._feed.call("runs.restore", {"run": row.id}) for row in rows])
-        call.tell_problem(partial(notify_problem, self._shell))
+        carry_out(self._shell, call, lambda _: self._choose())
 
     def _purge_question(self) -> Question | None:
         runs = self.model.records

@@ -23,6 +23,7 @@ from soulsgui.gui.runs.checkpoints import NoteDialog
 from soulsgui.gui.runs.evaluate import EvaluateDialog
 from soulsgui.gui.runs.models import QueuedRow
 from soulsgui.gui.runs.page import RunsPage
+from soulsgui.gui.text import NOTHING
 from soulsgui.gui.watching.player import Player
 from soulsgui.gui.widgets import message_bar
 from soulsgui.wire.invitation import Invitation
@@ -197,7 +198,7 @@ def keep_checkpoints(far: Far, server: RunningServer, run: Path) -> RunsPage:
     far.until(lambda: let_play(pid) and videos.chosen is not None, "a film is made")
     assert far.save_by(videos.save, videos.chosen.file.name)  # type: ignore[union-attr]
     column = tab.model.column_number("evaluation")
-    far.until(lambda: "±" in tab.model.index(tab.table.currentIndex().row(), column).data(), "its score")
+    far.until(lambda: tab.model.index(tab.table.currentIndex().row(), column).data() != NOTHING, "its score")
     far.do(tab.watch)
     (pane,) = far.opened(Player).panes
     far.until(lambda: let_play(pid) and pane.recording.place > 3, "it is seen playing")
