@@ -164,7 +164,7 @@ class FirstClient:
                 continue
             spaces = self._read(hello)
             if spaces is not None:
-                logger.info("%s told the spaces: it shows %s and takes %s", client, *spaces_words(spaces))
+                logger.info("%s told the spaces: it shows %s; it takes %s", client, *spaces_words(spaces))
                 return spaces
             logger.warning("%s told no spaces that fit to its contract", client)
         return None

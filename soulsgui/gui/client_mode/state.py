@@ -70,7 +70,7 @@ def _without_runner(connection: Connection, now: float, on_wanted: bool) -> Clie
         detail = "The process that supervises the client ended unexpectedly; the client has stopped."
         return ClientWords(Look("state-warning", Tone.WARNING, "Not joined"), detail)
     if connection.coming:
-        detail = connection.phase or connection.detail
+        detail = f"Starting: {connection.phase}" if connection.phase else connection.detail
         word = "Connecting …" if on_wanted else "Getting ready …"
         return ClientWords(Look("state-busy", Tone.BUSY, word), detail, on=on_wanted)
     words = banner_words(connection, now)

@@ -118,8 +118,8 @@ class ElidedLabel(Label):
 
     def minimumSizeHint(self) -> QSize:
         """Let it shrink to a few characters."""
-        metrics = QFontMetrics(self.font())
-        return QSize(metrics.averageCharWidth() * 4, super().minimumSizeHint().height())
+        few = QFontMetrics(self.font()).averageCharWidth() * 4
+        return QSize(min(few, self.sizeHint().width()), super().minimumSizeHint().height())
 
     def paintEvent(self, event: QPaintEvent) -> None:
         """Draw what fits."""

@@ -615,7 +615,7 @@ def listening(
         async def listen() -> None:
             app = web.Application()
             app.router.add_route("*", "/{path:.*}", answer)
-            runners.append(web.AppRunner(app))
+            runners.append(web.AppRunner(app, shutdown_timeout=0.1))  # who still listens then is left
             await runners[-1].setup()
             await web.TCPSite(runners[-1], "127.0.0.1", 0).start()
 
