@@ -267,7 +267,9 @@ class Series:
                 del self._starts[min(self._starts)]
             self._drawn = None
         elif isinstance(row, EpisodeRows) and self.of_episodes:
-            self._append_episodes(from_episodes(row, self.metric, self._updates), row.client)
+            # Updates are followed only where x means them.
+            update = self._updates if self._axis is Axis.UPDATE else UNKNOWN
+            self._append_episodes(from_episodes(row, self.metric, update), row.client)
         elif isinstance(row, UpdateRow) and self.of_episodes:
             self._updates = row.update if row.kind == "update" else self._updates
         elif isinstance(row, ResourceRow):

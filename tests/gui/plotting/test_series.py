@@ -4,7 +4,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from soulsgui.gui.plotting.rows import Axis, Mark
+from soulsgui.gui.plotting.rows import UNKNOWN, Axis, Mark
 from soulsgui.gui.plotting.series import Series, exponential_mean, fitting_weight, memory
 from soulsgui.wire.control import History
 from soulsgui.wire.messages.metrics import ResourceRow
@@ -240,6 +240,13 @@ def test_live_rows_that_a_finer_part_holds_already_are_drawn_once(long_run: Seri
     long_run.append([episodes([10_021, 10_022])])
     assert xs(long_run)[-1] == 10_022
     assert not long_run.missed_rows
+
+
+def test_along_steps_the_update_after_which_an_episode_ended_is_not_guessed() -> None:
+    series = Series(RUN, axis=Axis.ENV_STEP)
+    series.load(history([1]).model_copy(update={"of_episodes": True, "last_update": (1, 33)}))
+    series.append([episodes([2, 3])])
+    assert [one.update for _, one, _ in series.readings(0, 100)] == [UNKNOWN] * 3
 
 
 def test_along_updates_episodes_stand_at_the_newest_update_and_what_was_overwritten_is_known() -> None:
