@@ -54,7 +54,7 @@ _CANCELLED = ApiError(code=ErrorCode.FAILED, message="It was cancelled.", remedy
 
 _FACTS = ("Seed", "Step", "Return so far")
 _LATE_S = 0.05
-_SIDE_CHARACTERS = 34
+_SIDE_CHARACTERS = 44
 _ANY_WIDTH = 16777215  # Qt's own limit
 
 

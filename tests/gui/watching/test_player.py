@@ -11,9 +11,10 @@ import pytest
 from PIL import Image
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QImage
-from PySide6.QtWidgets import QFileDialog
+from PySide6.QtWidgets import QFileDialog, QStyle, QStyleOptionComboBox
 from pytestqt.qtbot import QtBot
 
+from soulsgui.gui.theme import Theme
 from soulsgui.gui.watching import recording
 from soulsgui.gui.watching.pane import WatchPane
 from soulsgui.gui.watching.picture import decoded
@@ -108,6 +109,16 @@ def test_the_best_model_is_asked_for_and_what_is_seen_is_told(
     assert pane.bars.words.startswith("Taken: 1")  # what it said last
     see(fake, range(1), name="of another window")
     assert len(pane.recording) == 2
+
+
+def test_an_episode_and_its_return_are_read_in_full(open_player: Callable[..., Player], theme: Theme) -> None:
+    (pane,) = open_player().panes
+    box, option = pane.episode, QStyleOptionComboBox()
+    option.initFrom(box)
+    field = box.style().subControlRect(
+        QStyle.ComplexControl.CC_ComboBox, option, QStyle.SubControl.SC_ComboBoxEditField, box
+    )
+    assert field.width() >= box.fontMetrics().horizontalAdvance("10 of 10: -1,234.5")
 
 
 def test_damaged_checkpoints_are_not_offered_and_the_newest_plays_where_no_best_is(
