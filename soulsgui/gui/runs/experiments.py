@@ -187,7 +187,7 @@ def sweep_words(sweep: SweepStatus) -> str:
         ordered = sorted(sweep.importance.items(), key=lambda item: -item[1])
         shares = ", ".join(f"{key} {100 * share:.0f} %" for key, share in ordered)
         lines.append(f"Importance: {shares}.")
-    else:
+    elif sweep.state == "running":
         lines.append("Importance is shown once four trials are complete.")
     return "\n".join(lines)
 

@@ -171,7 +171,9 @@ class ParallelPlot(QFrame):
         self._words = []
         if not self.axes:
             return
-        line, last = self.fontMetrics().height() / max(self._canvas.height(), 1), len(self.axes) - 1
+        last, height = len(self.axes) - 1, self.fontMetrics().height()
+        # The axes get what three lines of words leave of the height.
+        line = height / max(self._canvas.height() - 3 * height, height)
         self._view.setRange(xRange=(-0.45, last + 0.55), yRange=(-2.2 * line, 1 + 0.8 * line), padding=0)
         room = round(self._canvas.width() / len(self.axes)) - 8
         for x, axis in enumerate(self.axes):

@@ -3,6 +3,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from pyqtgraph import GraphicsView, TextItem
 from PySide6.QtCore import QPoint, QPointF, Qt
 from pytestqt.qtbot import QtBot
 
@@ -79,6 +80,18 @@ def test_a_line_for_each_trial_the_stronger_the_better(qtbot: QtBot, both_themes
     assert lines(plot.mark_line) == lines(plot.quiet) == []
     both_themes.choose(ThemeChoice.DARK)
     qtbot.waitUntil(lambda: plot.mark_line.opts["pen"].color().name() == DARK.text)
+
+
+def test_names_and_values_are_whole_also_where_there_is_little_room(qtbot: QtBot) -> None:
+    plot = shown(qtbot, ParallelPlot(), 600, 120)
+    plot.show_sweep(SWEEP)
+    plot.grab()
+    canvas = plot.findChild(GraphicsView)
+    written = [item.textItem for item in canvas.scene().items() if isinstance(item, TextItem)]
+    margin = written[0].document().documentMargin()
+    places = [item.mapRectToScene(item.boundingRect()).adjusted(0, margin, 0, -margin) for item in written]
+    assert len(places) == 11
+    assert [place for place in places if not canvas.viewRect().contains(place)] == []
 
 
 def test_a_trial_of_the_table_is_marked_and_a_line_that_is_clicked_is_chosen(

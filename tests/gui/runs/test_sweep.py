@@ -52,6 +52,7 @@ def test_before_four_trials_nothing_is_said_to_have_mattered() -> None:
     words = sweep_words(sweep(importance={}, best=None))
     assert "2 of 4 trials are over" in words
     assert "once four trials are complete" in words
+    assert "once" not in sweep_words(sweep(importance={}, state="finished")), "none is to come"
     shares = sweep_words(sweep(importance={"ppo.epochs": 0.997, "ppo.gamma": 0.003}))
     assert "Importance: ppo.epochs 100 %, ppo.gamma 0 %." in shares, "to the same precision"
 
