@@ -309,8 +309,10 @@ class Cursors:
             if one.x == other.x:
                 said.append(f"{name}: no values there")
                 continue
-            sign = "+" if other.smooth >= one.smooth else "−"
-            change = f"{sign}{text.value(abs(other.smooth - one.smooth))}"
+            # Smoothing leaves traces of rounding.
+            same = math.isclose(one.smooth, other.smooth, rel_tol=1e-9)
+            sign = "+" if same or other.smooth >= one.smooth else "−"
+            change = f"{sign}{text.value(0.0 if same else abs(other.smooth - one.smooth))}"
             said.append(f"{name}: {text.value(one.smooth)} → {text.value(other.smooth)} ({change})")
         return " · ".join(said)
 

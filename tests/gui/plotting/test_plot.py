@@ -255,6 +255,15 @@ def test_lines_stand_where_the_curve_that_is_nearest_has_a_value(plot: Plot) -> 
     assert words.startswith("A episode 60 → B episode 90: 30 episodes · a: no values there · b: 60.0 → 90.0 ")
 
 
+def test_a_trace_of_rounding_between_the_lines_is_no_change(plot: Plot) -> None:
+    cursors = Cursors(canvas(plot), lambda: None)
+    cursors.show((60.0, 90.0))
+    series = Series(RUN, weight=0.0)
+    series.append([episodes([60, 90], values=[500.0, 500.0 - 6e-14])])
+    words = cursors.words([DrawnCurve(canvas(plot), series, "a", 0)], Axis.EPISODE)
+    assert words.endswith("a: 500.0 → 500.0 (+0)")
+
+
 def test_values_of_evaluations_and_of_short_curves_are_marked(qtbot: QtBot, plot: Plot) -> None:
     judged, trained, begun = evaluations(*range(1, 31)), curve(100), curve(1)
     drawings = [DrawnCurve(canvas(plot), series, "", 0) for series in (judged, trained, begun)]
