@@ -43,7 +43,7 @@ class FittingDialog(QDialog):
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         self.setWindowTitle(plain(title))
         self.wrong = Remark(self, selectable=True)
-        self._scrolls = False
+        self._area: QScrollArea | None = None  # once its parts are scrolled
 
     def arrange(self, *parts: Part, foot: QBoxLayout, characters: int = 0) -> None:
         """Put the parts below each other, then what went wrong, then the last row."""
@@ -82,7 +82,7 @@ class FittingDialog(QDialog):
 
     def shrink(self) -> None:
         """Give up the room of parts that are hidden now."""
-        if (layout := self.layout()) is not None and not self._scrolls:
+        if (layout := self.layout()) is not None and self._area is None:
             layout.activate()
             self._fit(0)
 
@@ -110,13 +110,21 @@ class FittingDialog(QDialog):
         width = min(max(self.width(), least.width()), room.width())
         height = max(least.height(), layout.totalMinimumHeightForWidth(width))
         if height > room.height():
-            self._let_scroll(layout)
+            self._area = self._let_scroll(layout)
+        if self._area is not None:
+            width = min(max(width, self._width_of_parts(self._area)), room.width())
         self.resize(width, min(max(least_height, height), room.height()))
         bring_onto_screen(self)
 
-    def _let_scroll(self, layout: QLayout) -> None:
+    def _width_of_parts(self, area: QScrollArea) -> int:
+        """Return how wide it is with parts that are scrolled up and down alone."""
+        beside = DIALOG_MARGINS[0] + DIALOG_MARGINS[2] + area.verticalScrollBar().sizeHint().width()
+        parts = area.widget()
+        assert parts is not None
+        return parts.minimumSizeHint().width() + beside
+
+    def _let_scroll(self, layout: QLayout) -> QScrollArea:
         """Let everything be scrolled but the last row, which has the buttons."""
-        self._scrolls = True
         last = layout.takeAt(layout.count() - 1)
         parts = QWidget()
         layout.setContentsMargins(*NO_MARGINS)
@@ -128,6 +136,7 @@ class FittingDialog(QDialog):
         area.setWidget(parts)
         assert last is not None
         column((area, 1), on=self, margins=DIALOG_MARGINS).addItem(last)
+        return area
 
 
 class _FittingFileDialog(QFileDialog):

@@ -9,6 +9,7 @@ from PySide6.QtWidgets import (
     QLineEdit,
     QMessageBox,
     QPushButton,
+    QScrollArea,
     QStyleOptionViewItem,
     QToolButton,
     QVBoxLayout,
@@ -404,6 +405,19 @@ def test_a_dialog_that_grows_stays_on_the_screen(qtbot: QtBot) -> None:
     label.setMinimumSize(400, 300)
     qtbot.waitUntil(lambda: dialog.width() >= 400)
     assert room.contains(dialog.frameGeometry())
+
+
+def test_a_dialog_too_high_for_the_screen_is_scrolled_up_and_down_alone(qtbot: QtBot) -> None:
+    dialog = FittingDialog("growing", "Growing")
+    qtbot.addWidget(dialog)
+    label = QLabel("short", dialog)
+    dialog.arrange(label, foot=dialog.foot())
+    dialog.show()
+    label.setMinimumSize(400, dialog.screen().availableGeometry().height() + 100)
+    qtbot.waitUntil(lambda: dialog.findChild(QScrollArea) is not None)
+    area = part_of(dialog, QScrollArea)
+    qtbot.waitUntil(area.verticalScrollBar().isVisible)
+    qtbot.waitUntil(lambda: area.viewport().width() >= 400, timeout=3000)
 
 
 def mnemonics(dialog: QWidget) -> list[str]:
