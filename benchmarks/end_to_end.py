@@ -40,7 +40,7 @@ def training(num_envs: int) -> Iterator[RunningServer]:
     for key, value in {**_SETTINGS, "env.num_envs": num_envs}.items():
         words += ["--set", f"{key}={value}"]
     with tempfile.TemporaryDirectory() as folder:
-        server = RunningServer(Path(folder), words)
+        server = RunningServer(Path(folder), words, draws=True)
         try:
             server.wait_updates(20)
             yield server

@@ -73,7 +73,10 @@ def measure(quick: bool) -> list[Measured]:
 
         return beside(f"trainer while {what}", "updates/s", ours, "alone", alone, repeats)
 
-    with tempfile.TemporaryDirectory() as folder, closing(RunningServer(Path(folder), _WORDS)) as server:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        closing(RunningServer(Path(folder), _WORDS, draws=True)) as server,
+    ):
         server.wait_updates(_WARMED_UP)
         found = [both(f"a model is {kind}", partial(evaluating, server, _KINDS[kind])) for kind in _KINDS]
         if hasattr(os, "SCHED_IDLE"):

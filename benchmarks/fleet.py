@@ -73,7 +73,7 @@ class Fleet:
     """
 
     def __init__(self, folder: Path, words: tuple[str, ...]) -> None:
-        self.server = RunningServer(folder, (*_WORDS, *words))
+        self.server = RunningServer(folder, (*_WORDS, *words), draws=True)
         self.redis = self.server.redis()
         self.keys = Keys("souls:")
         self._called: dict[str, int] = {}

@@ -33,7 +33,7 @@ def footprints_mb(updates: int) -> dict[str, float]:
 
 def _in_a_run(updates: int, overrides: dict[str, Any], names: Sequence[str]) -> dict[str, float]:
     with tempfile.TemporaryDirectory() as folder:
-        server = RunningServer(Path(folder))
+        server = RunningServer(Path(folder), draws=True)
         try:
             server.start_run(overrides=overrides)
             server.wait_updates(updates)

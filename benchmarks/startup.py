@@ -14,7 +14,7 @@ def first_update_s() -> float:
     """Return the seconds from starting the runner to the first update of the shipped run."""
     with tempfile.TemporaryDirectory() as folder:
         began = time.perf_counter()
-        server = RunningServer(Path(folder), ())
+        server = RunningServer(Path(folder), (), draws=True)
         try:
             wait_for(lambda: server.status().run.updates >= 1, "the first update", 60)
             return time.perf_counter() - began
@@ -46,7 +46,7 @@ def measure(quick: bool) -> list[Measured]:
         "serve to the first update", "s", first_update_s, "import torch", lambda: import_s("torch"), repeats
     )
     with tempfile.TemporaryDirectory() as folder:
-        server = RunningServer(Path(folder))
+        server = RunningServer(Path(folder), draws=True)
         try:
             status = beside(
                 "soulsgui status",

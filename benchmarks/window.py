@@ -99,7 +99,7 @@ class Window:
 
 @contextmanager
 def _server(folder: Path, *words: str) -> Iterator[RunningServer]:
-    server = RunningServer(folder, words)
+    server = RunningServer(folder, words, draws=True)
     try:
         yield server
     finally:
@@ -198,7 +198,7 @@ def _frames_ms(episodes: int, repeats: int) -> Iterator[tuple[float, float]]:
 
 
 def _hand_gaps_ms(server: RunningServer) -> Iterator[tuple[str, float]]:
-    """Yield what its user does, and how long the window is busy at once with it, on an idle computer."""
+    """Yield what its user does, and how long the window is busy at once with it."""
     with _window(server, "gaps") as window:
         window.told("plot")
         window.seconds("gap_ms", 3)

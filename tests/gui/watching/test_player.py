@@ -332,13 +332,18 @@ def test_the_episode_that_is_shown_is_filmed_and_fetched(
     assert pane.save.isEnabled() is False  # nothing is shown yet
 
 
-def test_a_video_that_is_being_filmed_when_the_player_closes_is_saved_and_told_of(
-    qtbot: QtBot, fake: FakeFeed, shell: FakeShell, open_player: Callable[..., Player]
-) -> None:
+def filming(qtbot: QtBot, fake: FakeFeed, open_player: Callable[..., Player]) -> Player:
     player = open_player()
     see(fake, range(1))
     player.panes[0].film("/videos/film.gif", 0)
     qtbot.waitUntil(lambda: "waiting" in player.panes[0].of_film.text())
+    return player
+
+
+def test_a_video_that_is_being_filmed_when_the_player_closes_is_saved_and_told_of(
+    qtbot: QtBot, fake: FakeFeed, shell: FakeShell, open_player: Callable[..., Player]
+) -> None:
+    player = filming(qtbot, fake, open_player)
     with qtbot.waitSignal(player.destroyed):
         player.close()
     assert [one.params for one in fake.sent_of("job.cancel")] == [{"job": "j1"}]
@@ -355,10 +360,7 @@ def test_a_video_that_is_being_filmed_when_the_player_closes_is_saved_and_told_o
 def test_a_video_that_is_being_filmed_when_another_server_is_shown_is_told_of(
     qtbot: QtBot, fake: FakeFeed, shell: FakeShell, open_player: Callable[..., Player]
 ) -> None:
-    player = open_player()
-    see(fake, range(1))
-    player.panes[0].film("/videos/film.gif", 0)
-    qtbot.waitUntil(lambda: "waiting" in player.panes[0].of_film.text())
+    player = filming(qtbot, fake, open_player)
     with qtbot.waitSignal(player.destroyed):
         fake.leave_calls()
     assert shell.told[-1].text == "No video: my-server was left before it answered."
