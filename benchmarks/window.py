@@ -25,7 +25,9 @@ import numpy as np
 
 from benchmarks.report import Measured, beside, run
 from benchmarks.telemetry import RUN, record
-from soulsgui.config.paths import RunFolder
+from soulsgui.config.paths import Folders, RunFolder
+from soulsgui.gui.shell.runner_link import server_place
+from soulsgui.system import hold_back
 from tests.end_to_end.server import RunningServer, wait_for
 
 _WIDTH, _HEIGHT = 1200, 600
@@ -100,6 +102,8 @@ class Window:
 @contextmanager
 def _server(folder: Path, *words: str) -> Iterator[RunningServer]:
     server = RunningServer(folder, words, draws=True)
+    # As one that a window starts. The simulated clients are not: they stand for other computers.
+    hold_back(server.process.pid, nice=server_place(Folders(server.folder, server.data)).nice)
     try:
         yield server
     finally:

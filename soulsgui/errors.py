@@ -124,6 +124,8 @@ def printable(text: str, most: int | None = LONGEST_TEXT, lines: bool = False) -
     """Return a text without anything that steers a terminal."""
     if most is not None and len(text) > most:
         text = f"{text[: most - 1]}…"
+    if text.isprintable():
+        return text
     kept = _SPACE + (_KEPT if lines else "")
     rest = text
     for harmless in kept:

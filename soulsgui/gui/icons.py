@@ -44,9 +44,8 @@ def _render(name: str, colour: str, size_px: int, wide: float = 1.0) -> QPixmap:
     renderer = QSvgRenderer(QByteArray(_source(name).replace("currentColor", colour).encode()))
     picture = QPixmap(round(size_px * wide), size_px)
     picture.fill(Qt.GlobalColor.transparent)
-    painter = QPainter(picture)
-    renderer.render(painter, QRectF(0, 0, size_px, size_px))
-    painter.end()
+    with QPainter(picture) as painter:
+        renderer.render(painter, QRectF(0, 0, size_px, size_px))
     return picture
 
 

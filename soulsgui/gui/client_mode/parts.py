@@ -98,32 +98,32 @@ class ToggleSwitch(QAbstractButton):
     def paintEvent(self, event: QPaintEvent) -> None:
         """Draw a track with a knob; a tick or nothing on it, so that the colour is not all."""
         colours = colours_of(self)
-        painter = QPainter(self)
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        height = self._height()
-        track = QRectF(2, (self.height() - height) / 2 + 1, height * 1.8, height - 2)
-        on = self.isChecked()
-        if not self.isEnabled():
-            fill, edge, knob = colours.hover, colours.border, colours.disabled
-        elif on:
-            fill, edge, knob = colours.accent, colours.accent, colours.on_accent
-        else:
-            fill, edge, knob = colours.base, colours.edge, colours.muted
-        painter.setPen(QPen(QColor(colours.text if self.hasFocus() else edge), 1.5))
-        painter.setBrush(QColor(fill))
-        painter.drawRoundedRect(track, track.height() / 2, track.height() / 2)
-        size = track.height() - 6
-        left = track.right() - size - 3 if on else track.left() + 3
-        painter.setPen(Qt.PenStyle.NoPen)
-        painter.setBrush(QColor(knob))
-        painter.drawEllipse(QRectF(left, track.top() + 3, size, size))
-        if on:
-            self._draw_tick(painter, QRectF(left, track.top() + 3, size, size), QColor(fill))
-        painter.setPen(QColor(colours.text if self.isEnabled() else colours.disabled))
-        words = self.rect().adjusted(round(track.right()) + _GAP, 0, 0, 0)
-        underlined = self.style().styleHint(QStyle.StyleHint.SH_UnderlineShortcut, None, self)
-        mnemonic = Qt.TextFlag.TextShowMnemonic if underlined else Qt.TextFlag.TextHideMnemonic
-        painter.drawText(words, int(Qt.AlignmentFlag.AlignVCenter | mnemonic), self.text())
+        with QPainter(self) as painter:
+            painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+            height = self._height()
+            track = QRectF(2, (self.height() - height) / 2 + 1, height * 1.8, height - 2)
+            on = self.isChecked()
+            if not self.isEnabled():
+                fill, edge, knob = colours.hover, colours.border, colours.disabled
+            elif on:
+                fill, edge, knob = colours.accent, colours.accent, colours.on_accent
+            else:
+                fill, edge, knob = colours.base, colours.edge, colours.muted
+            painter.setPen(QPen(QColor(colours.text if self.hasFocus() else edge), 1.5))
+            painter.setBrush(QColor(fill))
+            painter.drawRoundedRect(track, track.height() / 2, track.height() / 2)
+            size = track.height() - 6
+            left = track.right() - size - 3 if on else track.left() + 3
+            painter.setPen(Qt.PenStyle.NoPen)
+            painter.setBrush(QColor(knob))
+            painter.drawEllipse(QRectF(left, track.top() + 3, size, size))
+            if on:
+                self._draw_tick(painter, QRectF(left, track.top() + 3, size, size), QColor(fill))
+            painter.setPen(QColor(colours.text if self.isEnabled() else colours.disabled))
+            words = self.rect().adjusted(round(track.right()) + _GAP, 0, 0, 0)
+            underlined = self.style().styleHint(QStyle.StyleHint.SH_UnderlineShortcut, None, self)
+            mnemonic = Qt.TextFlag.TextShowMnemonic if underlined else Qt.TextFlag.TextHideMnemonic
+            painter.drawText(words, int(Qt.AlignmentFlag.AlignVCenter | mnemonic), self.text())
 
     @staticmethod
     def _draw_tick(painter: QPainter, knob: QRectF, colour: QColor) -> None:

@@ -154,24 +154,26 @@ class YamlEdit(QPlainTextEdit):
     def draw_gutter(self, event: QPaintEvent) -> None:
         """Draw the numbers of the lines in view."""
         colours = colours_of(self)
-        painter = QPainter(self._gutter)
-        painter.setFont(self.font())
-        painter.fillRect(event.rect(), QColor(colours.base))
-        height, width = self.fontMetrics().height(), self._gutter.width()
-        block = self.firstVisibleBlock()
-        top = self.blockBoundingGeometry(block).translated(self.contentOffset()).top()
-        current = self.textCursor().blockNumber()
-        while block.isValid() and top <= event.rect().bottom():
-            number = block.blockNumber()
-            wrong = number + 1 in self.problems
-            tone = colours.tones[Tone.BAD] if wrong else colours.text if number == current else colours.muted
-            painter.setPen(QColor(tone))
-            spot = QRect(0, round(top), width - _PAD, height)
-            painter.drawText(spot, Qt.AlignmentFlag.AlignRight, str(number + 1))
-            if wrong:
-                painter.drawText(spot.adjusted(_PAD // 2, 0, 0, 0), Qt.AlignmentFlag.AlignLeft, _MARK)
-            top += self.blockBoundingRect(block).height()
-            block = block.next()
+        with QPainter(self._gutter) as painter:
+            painter.setFont(self.font())
+            painter.fillRect(event.rect(), QColor(colours.base))
+            height, width = self.fontMetrics().height(), self._gutter.width()
+            block = self.firstVisibleBlock()
+            top = self.blockBoundingGeometry(block).translated(self.contentOffset()).top()
+            current = self.textCursor().blockNumber()
+            while block.isValid() and top <= event.rect().bottom():
+                number = block.blockNumber()
+                wrong = number + 1 in self.problems
+                tone = (
+                    colours.tones[Tone.BAD] if wrong else colours.text if number == current else colours.muted
+                )
+                painter.setPen(QColor(tone))
+                spot = QRect(0, round(top), width - _PAD, height)
+                painter.drawText(spot, Qt.AlignmentFlag.AlignRight, str(number + 1))
+                if wrong:
+                    painter.drawText(spot.adjusted(_PAD // 2, 0, 0, 0), Qt.AlignmentFlag.AlignLeft, _MARK)
+                top += self.blockBoundingRect(block).height()
+                block = block.next()
 
     def _make_room(self, *_: object) -> None:
         self.setViewportMargins(self.gutter_width(), 0, 0, 0)

@@ -468,20 +468,21 @@ class Readout(QWidget):
 
     def paintEvent(self, event: QPaintEvent) -> None:
         """Write the lines."""
-        painter, colours, metrics = QPainter(self), colours_of(self), self.fontMetrics()
-        painter.setPen(QPen(QColor(colours.border), 1))
-        painter.setBrush(QColor(colours.card))
-        painter.drawRect(self.rect().adjusted(0, 0, -1, -1))
-        indent = metrics.height()
-        for number, (colour, words) in enumerate(self.lines):
-            top = 5 + number * metrics.lineSpacing()
-            if colour is not None:
-                middle = top + metrics.lineSpacing() / 2
-                painter.fillRect(QRectF(6, middle - 1.5, indent - 4, 3), QColor(colours.curve(colour)))
-            painter.setPen(QColor(colours.muted if colour is None else colours.text))
-            left = 6 if colour is None else 6 + indent
-            line = metrics.elidedText(words, Qt.TextElideMode.ElideRight, self.width() - left - 4)
-            painter.drawText(left, top + metrics.ascent(), line)
+        colours, metrics = colours_of(self), self.fontMetrics()
+        with QPainter(self) as painter:
+            painter.setPen(QPen(QColor(colours.border), 1))
+            painter.setBrush(QColor(colours.card))
+            painter.drawRect(self.rect().adjusted(0, 0, -1, -1))
+            indent = metrics.height()
+            for number, (colour, words) in enumerate(self.lines):
+                top = 5 + number * metrics.lineSpacing()
+                if colour is not None:
+                    middle = top + metrics.lineSpacing() / 2
+                    painter.fillRect(QRectF(6, middle - 1.5, indent - 4, 3), QColor(colours.curve(colour)))
+                painter.setPen(QColor(colours.muted if colour is None else colours.text))
+                left = 6 if colour is None else 6 + indent
+                line = metrics.elidedText(words, Qt.TextElideMode.ElideRight, self.width() - left - 4)
+                painter.drawText(left, top + metrics.ascent(), line)
 
 
 class Legend(QWidget):
@@ -571,4 +572,5 @@ class StaleOverlay(QWidget):
 
     def paintEvent(self, event: QPaintEvent) -> None:
         """Fade what lies below."""
-        QPainter(self).fillRect(self.rect().adjusted(2, 2, -2, -2), qcolor(colours_of(self).base, _FADED))
+        with QPainter(self) as painter:
+            painter.fillRect(self.rect().adjusted(2, 2, -2, -2), qcolor(colours_of(self).base, _FADED))

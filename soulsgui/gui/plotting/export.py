@@ -72,12 +72,11 @@ def as_pixmap(above: QWidget, below: QWidget) -> QPixmap:
 
 
 def _paint(device: QPaintDevice, above: QWidget, below: QWidget) -> None:
-    painter = QPainter(device)
-    whole = QRect(QPoint(), _whole(above, below))
-    painter.fillRect(whole, above.palette().color(QPalette.ColorRole.Window))
-    above.render(painter, QPoint(_MARGIN_PX, _MARGIN_PX))
-    below.render(painter, QPoint(_MARGIN_PX, _MARGIN_PX + above.height()))
-    painter.end()
+    with QPainter(device) as painter:
+        whole = QRect(QPoint(), _whole(above, below))
+        painter.fillRect(whole, above.palette().color(QPalette.ColorRole.Window))
+        above.render(painter, QPoint(_MARGIN_PX, _MARGIN_PX))
+        below.render(painter, QPoint(_MARGIN_PX, _MARGIN_PX + above.height()))
 
 
 def _whole(above: QWidget, below: QWidget) -> QSize:

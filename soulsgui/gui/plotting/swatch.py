@@ -18,11 +18,11 @@ class Swatch(QWidget):
 
     def paintEvent(self, event: QPaintEvent) -> None:
         """Draw it."""
-        painter = QPainter(self)
-        colours = colours_of(self)
-        if self._colour is None:
-            painter.setPen(QPen(QColor(colours.edge), 1, Qt.PenStyle.DashLine))
-            painter.drawLine(self.width() // 2, 0, self.width() // 2, self.height())
-            return
-        line = QRectF(0, self.height() / 2 - 1.5, self.width(), 3)
-        painter.fillRect(line, QColor(colours.curve(self._colour)))
+        with QPainter(self) as painter:
+            colours = colours_of(self)
+            if self._colour is None:
+                painter.setPen(QPen(QColor(colours.edge), 1, Qt.PenStyle.DashLine))
+                painter.drawLine(self.width() // 2, 0, self.width() // 2, self.height())
+                return
+            line = QRectF(0, self.height() / 2 - 1.5, self.width(), 3)
+            painter.fillRect(line, QColor(colours.curve(self._colour)))

@@ -26,7 +26,7 @@ from soulsgui.errors import (
 )
 from soulsgui.gui.text import first_mistake, size
 from soulsgui.process import own_command, parse_line
-from soulsgui.system import AtomicFile, explained, free_disk_bytes, new_session_kwargs
+from soulsgui.system import AtomicFile, explained, free_disk_bytes, hold_back, new_session_kwargs
 from soulsgui.wire.api_client import COMMAND_TIMEOUT_S, CONTROL_FILE, CommandFailedError
 from soulsgui.wire.control import (
     FEED_MESSAGE,
@@ -58,20 +58,28 @@ _TAIL_BYTES = 16 * 2**10
 
 @dataclass(frozen=True)
 class RunnerPlace:
-    """One of the runners that this machine can have: its folder, and the command line that starts it."""
+    """One of the runners that this machine can have.
+
+    Attributes:
+        folder: Its folder.
+        argv: The command line that starts it.
+        nice: How far it lets other programs go before it, if a window starts it.
+    """
 
     folder: Path
     argv: tuple[str, ...]
+    nice: int = 0
 
 
-def _place(folders: Folders, folder: Path, role: str, *words: str) -> RunnerPlace:
+def _place(folders: Folders, folder: Path, role: str, *words: str, nice: int = 0) -> RunnerPlace:
     where = ("--config-dir", str(folders.config), "--data-dir", str(folders.data))
-    return RunnerPlace(folder, (*own_command(role), *words, *where))
+    return RunnerPlace(folder, (*own_command(role), *words, *where), nice)
 
 
 def server_place(folders: Folders) -> RunnerPlace:
     """Return the place of the runner of a server, which starts without a run."""
-    return _place(folders, folders.server, "serve", "--idle")
+    # Its trainer and clients take all cores: this window, and whatever else is done here, would stutter.
+    return _place(folders, folders.server, "serve", "--idle", nice=5)
 
 
 def client_place(folders: Folders) -> RunnerPlace:
@@ -150,6 +158,8 @@ def start_runner(place: RunnerPlace) -> StartedRunner:
             stderr=subprocess.STDOUT,
             **new_session_kwargs(),
         )
+        if place.nice:
+            hold_back(process.pid, nice=place.nice)
         return StartedRunner(process, path)
 
 

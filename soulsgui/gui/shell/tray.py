@@ -52,15 +52,14 @@ def state_icon(look: Look, colours: Colours) -> QIcon:
         picture = base.pixmap(size, size)
         edge = round(size * _MARK_PART)
         corner = size - edge
-        painter = QPainter(picture)
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        painter.setPen(Qt.PenStyle.NoPen)
-        painter.setBrush(qcolor(colours.card))
-        painter.drawEllipse(corner, corner, edge, edge)
-        inset = max(edge // 8, 1)
-        mark = pixmap(look.icon, colours.tones[look.tone], edge - 2 * inset)
-        painter.drawPixmap(corner + inset, corner + inset, mark)
-        painter.end()
+        with QPainter(picture) as painter:
+            painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+            painter.setPen(Qt.PenStyle.NoPen)
+            painter.setBrush(qcolor(colours.card))
+            painter.drawEllipse(corner, corner, edge, edge)
+            inset = max(edge // 8, 1)
+            mark = pixmap(look.icon, colours.tones[look.tone], edge - 2 * inset)
+            painter.drawPixmap(corner + inset, corner + inset, mark)
         made.addPixmap(picture)
     return made
 

@@ -79,17 +79,18 @@ class PictureView(QWidget):
 
     def paintEvent(self, event: QPaintEvent) -> None:
         """Draw it in the middle, with an edge where the keyboard is."""
-        colours, painter = colours_of(self), QPainter(self)
-        painter.fillRect(self.rect(), qcolor(colours.base))
-        if not self.image.isNull():
-            size = self.image.size().scaled(self.size(), Qt.AspectRatioMode.KeepAspectRatio)
-            place = QRect(0, 0, size.width(), size.height())
-            place.moveCenter(self.rect().center())
-            smooth = size.width() < _LARGE * self.image.width()
-            painter.setRenderHint(QPainter.RenderHint.SmoothPixmapTransform, smooth)
-            painter.drawImage(place, self.image)
-        painter.setPen(qcolor(colours.accent if self.hasFocus() else colours.border))
-        painter.drawRect(self.rect().adjusted(0, 0, -1, -1))
+        colours = colours_of(self)
+        with QPainter(self) as painter:
+            painter.fillRect(self.rect(), qcolor(colours.base))
+            if not self.image.isNull():
+                size = self.image.size().scaled(self.size(), Qt.AspectRatioMode.KeepAspectRatio)
+                place = QRect(0, 0, size.width(), size.height())
+                place.moveCenter(self.rect().center())
+                smooth = size.width() < _LARGE * self.image.width()
+                painter.setRenderHint(QPainter.RenderHint.SmoothPixmapTransform, smooth)
+                painter.drawImage(place, self.image)
+            painter.setPen(qcolor(colours.accent if self.hasFocus() else colours.border))
+            painter.drawRect(self.rect().adjusted(0, 0, -1, -1))
 
 
 class ActionBars(QWidget):
@@ -168,27 +169,30 @@ class ActionBars(QWidget):
             # The last line says how many are left out.
             highest = sorted(rows, key=lambda row: (row[1] is None, -(row[1] or 0.0)))
             rows = sorted(highest[: max(room - 1, 1)])
-        painter, colours, metrics = QPainter(self), colours_of(self), QFontMetrics(self.font())
-        name_px = metrics.horizontalAdvance("0" * len(str(len(self._rows)))) + 12
-        number_px = metrics.horizontalAdvance("−0.00e+00")
-        bar_px = max(self.width() - name_px - number_px - 8, 10)
-        for line, (row, said) in enumerate(rows):
-            y = line * self._line_px
-            taken = row == self._taken
-            painter.setPen(qcolor(colours.text if taken or self._taken < 0 else colours.muted))
-            self._draw_words(painter, str(row), 0, y, name_px - 8, Qt.AlignmentFlag.AlignRight)
-            number_x = self.width() - number_px
-            self._draw_words(painter, self._number(said), number_x, y, number_px, Qt.AlignmentFlag.AlignRight)
-            place = QRectF(name_px, y + 4, bar_px, self._line_px - 8)
-            painter.fillRect(place, qcolor(colours.hover))
-            if said is not None and math.isfinite(said):
-                filled = colours.accent if taken or self._taken < 0 else colours.edge
-                painter.fillRect(self._filled(place, self._part(said)), qcolor(filled))
-        if len(rows) < len(self._rows):
-            painter.setPen(qcolor(colours.muted))
-            left = f"and {len(self._rows) - len(rows):,} more"
-            y = len(rows) * self._line_px
-            self._draw_words(painter, left, name_px, y, self.width(), Qt.AlignmentFlag.AlignLeft)
+        colours, metrics = colours_of(self), QFontMetrics(self.font())
+        with QPainter(self) as painter:
+            name_px = metrics.horizontalAdvance("0" * len(str(len(self._rows)))) + 12
+            number_px = metrics.horizontalAdvance("−0.00e+00")
+            bar_px = max(self.width() - name_px - number_px - 8, 10)
+            for line, (row, said) in enumerate(rows):
+                y = line * self._line_px
+                taken = row == self._taken
+                painter.setPen(qcolor(colours.text if taken or self._taken < 0 else colours.muted))
+                self._draw_words(painter, str(row), 0, y, name_px - 8, Qt.AlignmentFlag.AlignRight)
+                number_x = self.width() - number_px
+                self._draw_words(
+                    painter, self._number(said), number_x, y, number_px, Qt.AlignmentFlag.AlignRight
+                )
+                place = QRectF(name_px, y + 4, bar_px, self._line_px - 8)
+                painter.fillRect(place, qcolor(colours.hover))
+                if said is not None and math.isfinite(said):
+                    filled = colours.accent if taken or self._taken < 0 else colours.edge
+                    painter.fillRect(self._filled(place, self._part(said)), qcolor(filled))
+            if len(rows) < len(self._rows):
+                painter.setPen(qcolor(colours.muted))
+                left = f"and {len(self._rows) - len(rows):,} more"
+                y = len(rows) * self._line_px
+                self._draw_words(painter, left, name_px, y, self.width(), Qt.AlignmentFlag.AlignLeft)
 
     def _filled(self, place: QRectF, part: float) -> QRectF:
         if self._says:

@@ -123,19 +123,19 @@ class ElidedLabel(Label):
 
     def paintEvent(self, event: QPaintEvent) -> None:
         """Draw what fits."""
-        painter = QPainter(self)
-        option = QStyleOption()
-        option.initFrom(self)
-        self.style().drawPrimitive(QStyle.PrimitiveElement.PE_Widget, option, painter, self)
-        self.style().drawItemText(
-            painter,
-            self.contentsRect(),
-            int(self.alignment()),
-            self.palette(),
-            self.isEnabled(),
-            self._shown(),
-            self.foregroundRole(),
-        )
+        with QPainter(self) as painter:
+            option = QStyleOption()
+            option.initFrom(self)
+            self.style().drawPrimitive(QStyle.PrimitiveElement.PE_Widget, option, painter, self)
+            self.style().drawItemText(
+                painter,
+                self.contentsRect(),
+                int(self.alignment()),
+                self.palette(),
+                self.isEnabled(),
+                self._shown(),
+                self.foregroundRole(),
+            )
 
 
 def elided(words: str, parent: QWidget) -> ElidedLabel:
@@ -243,7 +243,8 @@ class IconLabel(QWidget):
             colours = colours_of(self)
             colour = colours.tones[self._tone] if self.isEnabled() else colours.disabled
             edge = min(self.width(), self.height())
-            QPainter(self).drawPixmap(0, 0, pixmap(self._name, colour, edge, self.devicePixelRatioF()))
+            with QPainter(self) as painter:
+                painter.drawPixmap(0, 0, pixmap(self._name, colour, edge, self.devicePixelRatioF()))
 
 
 class StateLabel(QWidget):

@@ -19,6 +19,7 @@ from soulsgui.wire.messages.metrics import Row
 MAX_MESSAGES = 2000
 MAX_BYTES = 8 * 2**20
 _BATCH = 64
+_MOST_CLIENTS = 200  # in a message: who reads it does nothing else meanwhile
 _TOLD = control.StatusChange.model_fields.keys() & control.Status.model_fields.keys()
 
 
@@ -146,11 +147,13 @@ class FeedPublisher:
             if (older := self._clients.get(client.id)) is None or _moved(client, older)
         ]
         removed = sorted(set(self._clients) - {client.id for client in clients})
-        if changed or removed:
-            for name in removed:
-                del self._clients[name]
-            self._clients |= {client.id: client for client in changed}
-            self._feed.push(control.ClientsChange, changed=changed, removed=removed)
+        for name in removed:
+            del self._clients[name]
+        self._clients |= {client.id: client for client in changed}
+        for first in range(0, len(changed), _MOST_CLIENTS):
+            self._feed.push(control.ClientsChange, changed=changed[first : first + _MOST_CLIENTS])
+        if removed:
+            self._feed.push(control.ClientsChange, changed=[], removed=removed)
 
     def rows(self, rows: list[Row]) -> None:
         """Publish new rows of the curves."""

@@ -1,6 +1,7 @@
 """Finding, starting and following a runner: most of it with a real one."""
 
 import asyncio
+import dataclasses
 import gzip
 import json
 import os
@@ -26,7 +27,14 @@ from soulsgui.gui.loop import Tasks
 from soulsgui.gui.models.connection import Connection, ConnectionState
 from soulsgui.gui.shell import connector as connecting
 from soulsgui.gui.shell.connector import Connector, SleepWatch
-from soulsgui.gui.shell.runner_link import RunnerLink, RunnerPlace, StartedRunner, read_control, start_runner
+from soulsgui.gui.shell.runner_link import (
+    RunnerLink,
+    RunnerPlace,
+    StartedRunner,
+    read_control,
+    server_place,
+    start_runner,
+)
 from soulsgui.system import free_port, process_identity
 from soulsgui.wire.access import Address
 from soulsgui.wire.api_client import CONTROL_FILE, CommandFailedError
@@ -198,6 +206,18 @@ def test_how_a_runner_ended_that_said_nothing_is_told(tmp_path: Path) -> None:
     started = start_runner(RunnerPlace(tmp_path, (sys.executable, "-c", "raise SystemExit(3)")))
     started.process.wait()
     assert started.cause() == "It ended without a word, with exit code 3."
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has classes of priority instead")
+def test_server_that_the_window_starts_lets_other_programs_go_first(tmp_path: Path) -> None:
+    place = server_place(Folders(tmp_path, tmp_path))
+    sleeps = (sys.executable, "-c", "import time; time.sleep(3600)")
+    started = start_runner(dataclasses.replace(place, argv=sleeps))
+    try:
+        assert psutil.Process(started.process.pid).nice() == max(psutil.Process().nice(), 5)
+    finally:
+        started.process.kill()
+        started.process.wait()
 
 
 @pytest.mark.allow_warnings

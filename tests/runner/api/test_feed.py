@@ -103,6 +103,13 @@ async def test_state_is_published_when_it_changed_and_what_time_alone_moves_once
     assert len(target.pushed) == 5
 
 
+def told(target: Collected) -> list[tuple[list[str], list[str]]]:
+    """Return the names of the clients that each message tells as changed and as removed."""
+    return [
+        ([client.id for client in fields["changed"]], fields.get("removed", [])) for fields in target.pushed
+    ]
+
+
 async def test_clients_are_published_as_changes() -> None:
     target = Collected()
     publisher = FeedPublisher(target)
@@ -112,8 +119,7 @@ async def test_clients_are_published_as_changes() -> None:
     publisher.clients([one.model_copy(update={"age_s": 0.6}), two])
     publisher.clients([one.model_copy(update={"age_s": 6.0, "state": "late"}), two])
     publisher.clients([two])
-    changes = [([client.id for client in fields["changed"]], fields["removed"]) for fields in target.pushed]
-    assert changes == [(["a", "b"], []), (["a"], []), ([], ["a"])]
+    assert told(target) == [(["a", "b"], []), (["a"], []), ([], ["a"])]
     # The age of a lost one is renewed ever more rarely.
     for second in range(1000):
         publisher.clients([ClientStatus(id="a", name="a", state="lost", age_s=float(second))])
@@ -153,3 +159,12 @@ async def test_pictures_go_to_who_watches_and_the_newest_alone_to_who_is_slow() 
     assert source.pace("j") is None
     await other.aclose()
     assert source.followers == 0
+
+
+async def test_many_clients_are_told_a_part_at_a_time() -> None:
+    target = Collected()
+    names = [f"client-{number:03}" for number in range(450)]
+    FeedPublisher(target).clients([ClientStatus(id=name, name=name) for name in names])
+    parts = [changed for changed, _ in told(target)]
+    assert [len(part) for part in parts] == [200, 200, 50]
+    assert [name for part in parts for name in part] == names
