@@ -211,10 +211,11 @@ class PlotGrid(QScrollArea):
         """The names of all curves, each with the number of its colour."""
         return list(dict.fromkeys(one[1:] for cell in self.cells.values() for one in cell.drawn))
 
-    def values_in_view(self) -> str:
+    def values_in_view(self, delimiter: str = ",") -> str:
         """Return the rows in view as a table."""
         left, right = self.plots[0].x_view() if self.plots else (0.0, 0.0)
-        return as_csv((one for cell in self.cells.values() for one, _, _ in cell.drawn), left, right)
+        drawn = (one for cell in self.cells.values() for one, _, _ in cell.drawn)
+        return as_csv(drawn, left, right, delimiter)
 
     def _draw_all(self) -> None:
         # Together they show the same part of x: the rows of one move all.

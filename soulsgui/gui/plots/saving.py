@@ -32,9 +32,12 @@ class Saving:
     def save(self, what: str) -> None:
         """Save or copy what has this name in the menu."""
         if what == "copy_values":
-            QGuiApplication.clipboard().setText(self._grid.values_in_view())
+            # Spreadsheets put what is between tabs into cells of their own.
+            QGuiApplication.clipboard().setText(self._grid.values_in_view("\t"))
+            self._shell.notify("info", "Values in view copied")
         elif what == "copy_picture":
             QGuiApplication.clipboard().setPixmap(as_pixmap(self._grid.drawn, self._below()))
+            self._shell.notify("info", "Picture copied")
         else:
             ask_where_to_save("Save", f"plots.{what}", _SUFFIXES[what], self.save_to, self._grid)
 

@@ -23,13 +23,13 @@ _LEAST_RATIO = 2.0  # pixels of a picture for one of an ordinary screen
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
-def as_csv(curves: Iterable[Drawn], left: float, right: float) -> str:
+def as_csv(curves: Iterable[Drawn], left: float, right: float, delimiter: str = ",") -> str:
     """Return the rows of curves between two positions of x, as drawn: of long runs means of several.
 
     Of the mean of several runs: the mean, with the band from the lowest to the highest of them.
     """
     told = io.StringIO()
-    table = csv.DictWriter(told, _COLUMNS, lineterminator="\n")
+    table = csv.DictWriter(told, _COLUMNS, lineterminator="\n", delimiter=delimiter)
     table.writeheader()
     for series in curves:
         about = {name: _no_formula(getattr(series, name)) for name in ("metric", "client")}

@@ -3,6 +3,7 @@
 from functools import partial
 
 from PySide6.QtCore import Qt
+from PySide6.QtGui import QShowEvent
 from PySide6.QtWidgets import QFrame, QPushButton, QSizePolicy, QWidget
 
 from soulsgui.gui.colours import Tone
@@ -82,7 +83,6 @@ class WelcomePage(QWidget):
         self._lists.runs.changed.connect(self._show_recent)
         self._lists.runs.want()
         self._lists.presets.want()
-        self._update()
         self._show_recent()
 
     def _make_buttons(self) -> None:
@@ -172,7 +172,14 @@ class WelcomePage(QWidget):
         self._shell.show_page(OVERVIEW)
         return call
 
+    def showEvent(self, event: QShowEvent) -> None:
+        """Say what can be done now."""
+        super().showEvent(event)
+        self._update()
+
     def _update(self) -> None:
+        if not self.isVisible():
+            return
         connection = self._feed.connection
         lacks = _why_no_training(self._feed.remote)
         refusal = lacks or why_not(connection)
