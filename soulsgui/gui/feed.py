@@ -402,6 +402,11 @@ class Feed(QObject):
         return call
 
     @property
+    def starting(self) -> bool:
+        """Whether a run was asked for here that is not confirmed yet."""
+        return any(call.command == "run.start" and not call.over for call in self._open)
+
+    @property
     def _server(self) -> str:
         return self.connection.server or "the server"
 

@@ -258,11 +258,14 @@ class OverviewPage(QWidget):
 
     def _say_why_empty(self) -> None:
         known = self._feed.last_data is not None or self._feed.connection.live
-        if known:
+        starting = self._feed.starting
+        if starting:
+            self.empty.say("Starting …", "The curve appears here within seconds.")
+        elif known:
             self.empty.say("No run yet", "Start one, and its curve appears here within seconds.")
         else:
             self.empty.say(why_not(self._feed.connection), "The server has sent nothing yet.")
-        self.empty.button.setVisible(known)
+        self.empty.button.setVisible(known and not starting)
 
     def _say_no_clients(self, away: str, filtered: bool) -> None:
         nobody = "No clients yet. They appear when a run begins or one joins from elsewhere."
@@ -285,6 +288,8 @@ class OverviewPage(QWidget):
         if self._feed.connection.live:
             self.services.tick()
             self.clients.tick()
+            if self.empty.isVisible():
+                self._say_why_empty()
 
     def refresh(self) -> None:
         """Ask for curve, checkpoints and log lines again."""

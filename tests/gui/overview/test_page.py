@@ -243,6 +243,18 @@ def test_without_a_run_one_is_begun(page: OverviewPage, server: FakeFeed, shell:
     assert shell.opened[0][0] == "new_run"
 
 
+def test_a_run_that_was_asked_for_is_told_until_it_begins_or_is_refused(
+    qtbot: QtBot, page: OverviewPage, server: FakeFeed
+) -> None:
+    call = server.call("run.start", {})
+    server.change_run(RunStatus())
+    assert words_of(page.empty).startswith("Starting …")
+    assert not page.empty.button.isVisible()
+    call.refuse(refusal("The disk is full."))
+    qtbot.waitUntil(lambda: words_of(page.empty).startswith("No run yet"))
+    assert page.empty.button.isVisible()
+
+
 def test_the_curve_goes_on_by_rows_and_snapshots(qtbot: QtBot, page: OverviewPage, server: FakeFeed) -> None:
     server.bring_rows(episodes([10, 11, 12]))
     assert [y for _, y in drawn(page.plot.curve.series)] == list(range(1, 13))
