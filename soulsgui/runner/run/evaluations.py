@@ -13,6 +13,7 @@ from soulsgui.config.layers import combine, defaults_layer, load_run_settings
 from soulsgui.config.parsing import Layer, layer_of_tree
 from soulsgui.config.paths import RunFolder
 from soulsgui.config.schema import Settings
+from soulsgui.errors import counted
 from soulsgui.process import own_command
 from soulsgui.runner.refusal import Refused
 from soulsgui.runner.run.agreed import AgreedRuns, RunNotAgreedError
@@ -64,6 +65,10 @@ async def evaluate(
         )
     if not (params.overrides or params.frames):
         await asyncio.to_thread(keep_evaluation, run, found, played)
+        spread = f" ± {found.std_return:.4g}" if found.episodes > 1 else ""
+        gave = f"over {counted(found.episodes, 'episode')}: mean return {found.mean_return:.4g}{spread}."
+        what = f"The weights of update {found.updates:,} were evaluated {gave}"
+        runner.events.add("info", what, run_id=run.run_id)
     return found
 
 
