@@ -64,6 +64,8 @@ def split(name: str, way: Qt.Orientation, parent: QWidget, *parts: QWidget) -> Q
     splitter = QSplitter(way, parent)
     splitter.setObjectName(name)
     splitter.setChildrenCollapsible(False)
+    if way is Qt.Orientation.Horizontal:
+        splitter.setHandleWidth(GAP_S)  # a style sheet has one width for both ways
     for part in parts:
         splitter.addWidget(part)
     return splitter
