@@ -149,7 +149,7 @@ class ClientsTable(Table):
             needed -= widths[section]
 
 
-_TICK_MS = 200
+_TICK_MS = 400  # who reads a number needs as long
 
 
 class ClientsSection(QWidget):

@@ -24,6 +24,7 @@ from soulsgui.gui.shell import Action, Shell, notify_problem
 from soulsgui.gui.shell.pages import LOGS, OVERVIEW, PLOTS
 from soulsgui.gui.states import run_is_active
 from soulsgui.gui.theme import GAP_S, GAP_XS
+from soulsgui.gui.throttle import Throttle
 from soulsgui.gui.widgets.boxes import NO_MARGINS, PAGE_MARGINS, column, row
 from soulsgui.gui.widgets.empty_state import EmptyState
 from soulsgui.gui.widgets.fitting_button import FittingButton
@@ -158,6 +159,7 @@ class OverviewPage(QWidget):
         self._build()
         self._timer = QTimer(self, interval=_TICK_MS)
         self._timer.timeout.connect(self._tick)
+        self._note = Throttle(self, self._note_rounds, _TICK_MS)
         self._connect()
         self._memory.restore(self._splitter, self.clients.table)
 
@@ -207,7 +209,7 @@ class OverviewPage(QWidget):
     def _clients_changed(self, changed: list[ClientStatus], removed: list[str]) -> None:
         if self.isVisible():
             self.clients.apply(changed, removed)
-            self._note_rounds()
+            self._note.request()
 
     def _note_rounds(self) -> None:
         status = self._feed.status

@@ -19,7 +19,7 @@ from soulsgui.wire.messages.metrics import Row
 MAX_MESSAGES = 2000
 MAX_BYTES = 8 * 2**20
 _BATCH = 64
-_MOST_CLIENTS = 200  # in a message: who reads it does nothing else meanwhile
+_MOST_CLIENTS = 500  # in a message: who reads it does nothing else meanwhile
 _TOLD = control.StatusChange.model_fields.keys() & control.Status.model_fields.keys()
 
 

@@ -199,9 +199,9 @@ def test_key_figures_follow_the_run_and_the_width(qtbot: QtBot, page: OverviewPa
     words = page.figures.words
     assert words.index("Evaluation: 99.0 of 475") < words.index("Mean return: 312.4\n"), "judged first"
     server.change_clients([client("gamer-2"), client("gamer-3", "paused")])
-    assert says("Running: rounds of 2 of 3 clients (gamer-3 paused)")
+    qtbot.waitUntil(lambda: says("Running: rounds of 2 of 3 clients (gamer-3 paused)"))
     server.change_clients([client("gamer-3")])
-    assert not says("rounds")
+    qtbot.waitUntil(lambda: not says("rounds"))
 
 
 def test_the_weights_of_a_run_that_goes_on_are_watched(

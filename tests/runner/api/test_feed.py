@@ -163,8 +163,8 @@ async def test_pictures_go_to_who_watches_and_the_newest_alone_to_who_is_slow() 
 
 async def test_many_clients_are_told_a_part_at_a_time() -> None:
     target = Collected()
-    names = [f"client-{number:03}" for number in range(450)]
+    names = [f"client-{number:04}" for number in range(1100)]
     FeedPublisher(target).clients([ClientStatus(id=name, name=name) for name in names])
     parts = [changed for changed, _ in told(target)]
-    assert [len(part) for part in parts] == [200, 200, 50]
+    assert [len(part) for part in parts] == [500, 500, 100]
     assert [name for part in parts for name in part] == names
