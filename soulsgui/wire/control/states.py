@@ -429,7 +429,7 @@ class StatusChange(Message):
 
 
 class ClientsChange(Message):
-    """Clients whose status changed, and those that were forgotten."""
+    """Clients whose status changed, of many a part; and those that were forgotten."""
 
     type: Literal["clients"] = "clients"
     cursor: Whole
