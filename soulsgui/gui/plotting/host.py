@@ -1,7 +1,5 @@
 """The place of a plot before pyqtgraph is loaded: the window appears first, the plot a moment later."""
 
-import importlib
-import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -17,7 +15,6 @@ if TYPE_CHECKING:
 
 
 _LEAST_LINES = 8
-_LOOK_MS = 10
 
 
 class PlotHost(QWidget):
@@ -33,9 +30,9 @@ class PlotHost(QWidget):
         super().__init__(parent)
         self._x_title = x_title
         self.plot: Plot | None = None
-        self._importing: threading.Thread | None = None
-        self._look = QTimer(self, interval=_LOOK_MS)
-        self._look.timeout.connect(self._imported)
+        self._seen = False
+        self._soon = QTimer(self, singleShot=True, interval=0)
+        self._soon.timeout.connect(self._load)
         self._loading = Label("Loading …", self)
         self._loading.setAlignment(Qt.AlignmentFlag.AlignCenter)
         self._loading.setProperty("weight", "muted")
@@ -58,17 +55,9 @@ class PlotHost(QWidget):
     def paintEvent(self, event: QPaintEvent) -> None:
         """Have the plot made as soon as this picture of its empty place is on the screen."""
         super().paintEvent(event)
-        if self._importing is None:
-            # Beside the window, which the import alone would stop for half a second.
-            name = "soulsgui.gui.plotting.plot"
-            self._importing = threading.Thread(target=importlib.import_module, args=(name,), name="pyqtgraph")
-            self._importing.start()
-            self._look.start()
-
-    def _imported(self) -> None:
-        if self._importing is not None and not self._importing.is_alive():
-            self._look.stop()
-            self._load()
+        if not self._seen:
+            self._seen = True
+            self._soon.start()
 
     def focusInEvent(self, event: QFocusEvent) -> None:
         """Hand the keyboard on to the plot; as its focus proxy it would lead Tab round in a circle."""
@@ -77,7 +66,9 @@ class PlotHost(QWidget):
             self.plot.setFocus(event.reason())
 
     def _load(self) -> None:
-        # Not at the top: this import takes longer than the rest of the window.
+        # Not at the top: this import takes longer than the rest of the window. Nor in a thread of its own, for
+        # all that the window stands still meanwhile: the binding makes Qt's classes when they are first used,
+        # and two threads that do so at once can end the process.
         from soulsgui.gui.plotting.plot import Plot
 
         self.plot = Plot(self, self._x_title)
