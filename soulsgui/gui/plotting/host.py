@@ -66,9 +66,9 @@ class PlotHost(QWidget):
             self.plot.setFocus(event.reason())
 
     def _load(self) -> None:
-        # Not at the top: this import takes longer than the rest of the window. Nor in a thread of its own, for
-        # all that the window stands still meanwhile: the binding makes Qt's classes when they are first used,
-        # and two threads that do so at once can end the process.
+        # Not at the top: this import takes longer than the rest of the window. Nor in a thread, although the
+        # window stands still meanwhile: the binding makes Qt's classes when they are first used, and two
+        # threads that do so at once can end the process.
         from soulsgui.gui.plotting.plot import Plot
 
         self.plot = Plot(self, self._x_title)
