@@ -72,7 +72,7 @@ async def test_who_joins_plays_under_its_invitation_goes_over_to_another_server_
     idle.publisher.clients(idle.status().clients)
     push = idle.feed.push
     idle.feed.push = lambda kind, **what: (  # type: ignore[method-assign]
-        seen.append(([one.id for one in what["changed"]], what["removed"])) if "removed" in what else None,
+        seen.append(([one.id for one in what.get("changed", [])], what.get("removed", []))),
         push(kind, **what),
     )[1]
     assert idle.status().server.round_trip_s is None
