@@ -6,11 +6,13 @@ Never `.exec()` a dialog inside a coroutine: the task would be lost. `open()` it
 import asyncio
 import gc
 import logging
+import re
 import sys
 import threading
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
-from types import TracebackType
+from functools import wraps
+from types import FunctionType, TracebackType
 from typing import Any, Self
 
 import qasync
@@ -24,6 +26,40 @@ _LOOK_MS = 1000
 
 OnError = Callable[[str, BaseException], None]
 """Told of an error nobody caught: a sentence for the user, and the error."""
+
+
+_ASKED_BY_QT = re.compile(r"event|eventFilter|\w+Event|paint|data|\w*[sS]izeHint|heightForWidth")
+
+
+def _tell_errors_whole() -> None:
+    """Let classes that are made from now on leave errors as objects in what Qt asks of them.
+
+    Before Python 3.12 an error of C code, as of `int("x")`, is mere words until somebody catches it. Where
+    Python called Qt and Qt calls such a method, the binding takes it for an object: that ends the process.
+    """
+
+    def whole(method: FunctionType) -> Callable[..., Any]:
+        @wraps(method)
+        def asked(*args: Any, **kwargs: Any) -> Any:
+            try:
+                return method(*args, **kwargs)
+            except Exception:
+                raise
+
+        return asked
+
+    def made(cls: type[QObject], /, **kwargs: Any) -> None:
+        super(QObject, cls).__init_subclass__(**kwargs)
+        for name, method in list(vars(cls).items()):
+            if isinstance(method, FunctionType) and _ASKED_BY_QT.fullmatch(name):
+                setattr(cls, name, whole(method))
+
+    QObject.__init_subclass__ = classmethod(made)  # type: ignore[assignment]
+
+
+if sys.version_info < (3, 12):
+    # With the import: the modules of widgets are imported after this one.
+    _tell_errors_whole()
 
 
 class Tasks:

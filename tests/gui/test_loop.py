@@ -168,3 +168,21 @@ def test_timers_of_a_closed_loop_do_no_harm_wherever_it_is_freed() -> None:
         [sys.executable, "-c", TIMER_OF_A_CLOSED_LOOP], capture_output=True, text=True, timeout=LIMIT_S
     )
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_an_error_of_c_code_where_python_called_qt_does_not_end_the_process() -> None:
+    lines = (
+        "from soulsgui.gui import app",
+        "from PySide6.QtWidgets import QApplication",
+        "from soulsgui.gui.widgets import labels",
+        "qapp, label = QApplication([]), labels.IconLabel(16)",
+        "label.show_icon('power', 'idle')",
+        "labels.colours_of = lambda _: int('x')",
+        "try:",
+        "    label.grab()",
+        "except ValueError:",
+        "    print('told')",
+    )
+    words = (sys.executable, "-c", "\n".join(lines))
+    done = subprocess.run(words, capture_output=True, text=True, timeout=LIMIT_S)
+    assert (done.returncode, done.stdout) == (0, "told\n"), done.stderr

@@ -91,7 +91,16 @@ def test_no_list_and_no_whole_number_that_a_window_is_told_is_without_bounds(tol
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"value": []}, {"update": [1, 2]}, {"row": [2**63]}, {"time": [2.0**63]}, {"time": [1e300]}]
+    "wrong",
+    [
+        {"value": []},
+        {"update": [1, 2]},
+        {"row": [2**63]},
+        {"time": [2.0**63]},
+        {"time": [1e300]},
+        {"count": [-1]},
+        {"count": [2**62]},  # with a few more of them it would be a sum beyond all numbers
+    ],
 )
 def test_a_curve_that_can_not_be_drawn_is_no_answer(wrong: dict[str, Any]) -> None:
     whole = {key: [1] for key in ("row", "attempt", "episode", "env_steps", "count")}

@@ -262,7 +262,7 @@ def trip_words(seconds: float) -> str:
     """Return how long an answer takes, in whole milliseconds: `3 ms`, `under 1 ms`."""
     if seconds < 0.001:
         return "under 1 ms"
-    return f"{text.count(round(1000 * seconds))} ms"
+    return f"{text.compact(1000 * seconds)} ms"
 
 
 def trial_words(found: ServerTest, server: str) -> tuple[str, str, str]:

@@ -1,8 +1,9 @@
 """The chosen run: what it is, what can be done with it, and its tabs."""
 
+import os
 from collections.abc import Mapping
 from functools import partial
-from pathlib import Path, PurePosixPath, PureWindowsPath
+from pathlib import PurePosixPath, PureWindowsPath
 from typing import Any
 
 from PySide6.QtCore import Qt, QUrl, Signal
@@ -352,7 +353,9 @@ class RunDetails(QWidget):
         refusal = away or why_run_not_trashed(self._run, self._feed.status.run)
         freed = text.size(self._run.size_bytes) if self._run is not None else ""
         allow(self.trash, refusal, f"Delete it; {freed} become free when the bin is emptied")
-        self.open.setVisible(bool(path) and not self._feed.remote and Path(path).is_dir())
+        # Not by a Path, which raises where the name is too long or its folder is closed to us.
+        there = os.path.isdir(path)  # noqa: PTH112
+        self.open.setVisible(there and not self._feed.remote)
 
     @property
     def _folder(self) -> str:

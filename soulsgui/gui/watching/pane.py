@@ -327,7 +327,7 @@ class WatchPane(QWidget):
             self._say(words)
         else:
             self._say_starting(words if part is None else "The environment is being made")
-        self.progress.setValue(round(1000 * (part or 0.0)))
+        self.progress.setValue(round(1000 * min(max(part or 0.0, 0.0), 1.0)))
         self._ask_pace()
 
     def _done(self, found: Evaluated) -> None:

@@ -7,6 +7,7 @@ from PySide6.QtCore import QEvent, QSize, Qt
 from PySide6.QtGui import QFontMetrics, QPainter, QPaintEvent, QResizeEvent
 from PySide6.QtWidgets import QLabel, QSizePolicy, QStyle, QStyleOption, QWidget
 
+from soulsgui.errors import printable
 from soulsgui.gui import text
 from soulsgui.gui.colours import Tone
 from soulsgui.gui.icons import colours_of, pixmap
@@ -45,14 +46,19 @@ class Label(QLabel):
     and its bound is that of what is asked for.
     """
 
+    _lines = True  # whether it may have several
+
     def __init__(self, words: str = "", parent: QWidget | None = None, whole: bool = False) -> None:
         self._most = None if whole else LONGEST_DETAILS
-        super().__init__(text.plain(words, self._most), parent)
+        super().__init__(self._plain(words), parent)
         self.setTextFormat(Qt.TextFormat.PlainText)
 
     def setText(self, words: str) -> None:
         """Say something else."""
-        super().setText(text.plain(words, self._most))
+        super().setText(self._plain(words))
+
+    def _plain(self, words: str) -> str:
+        return printable(words, self._most, lines=self._lines)
 
 
 def caption(words: str, field: QWidget, parent: QWidget) -> Label:
@@ -86,6 +92,8 @@ def wrapped(
 
 class ElidedLabel(Label):
     """A line that ends in … when there is no room; its tooltip tells the whole."""
+
+    _lines = False  # as high as any other, whatever is called so
 
     def __init__(self, text: str = "", parent: QWidget | None = None) -> None:
         super().__init__(text, parent)

@@ -517,6 +517,10 @@ class AuditList(Message):
     entries: Listed[AuditEntry]
 
 
+BucketSize = Annotated[int, Field(ge=0, le=2**44)]
+"""A count of rows, of which those of a whole curve can be summed in 64 bits."""
+
+
 class History(Message):
     """Result of `history.query`: columns of equal length in the order of storing, a place for each bucket.
 
@@ -548,7 +552,7 @@ class History(Message):
     value: CurveColumn[float]
     low: CurveColumn[float]
     high: CurveColumn[float]
-    count: CurveColumn[Whole]
+    count: CurveColumn[BucketSize]
     overwritten: CurveColumn[bool] = Field(default_factory=list)
     update: CurveColumn[Whole] = Field(default_factory=list)
     clients: Listed[str] = Field(default_factory=list)

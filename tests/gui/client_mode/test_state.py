@@ -1,3 +1,4 @@
+import math
 from typing import Any
 
 import pytest
@@ -200,6 +201,7 @@ MISSING = MissingRequirement(what="pygame", has="", needs="2.5")
 
 def test_a_round_trip_is_told_in_milliseconds() -> None:
     assert [trip_words(seconds) for seconds in (0.0004, 0.0034, 1.2)] == ["under 1 ms", "3 ms", "1,200 ms"]
+    assert [trip_words(seconds) for seconds in (1e308, math.inf, math.nan)] == 3 * ["— ms"]
 
 
 ANSWERS = {"address": "pc:1", "round_trip_s": 0.002}

@@ -376,6 +376,9 @@ def test_settings_that_can_not_be_read_and_a_folder_that_nothing_opens_are_told_
     server.connect_as(LIVE)
     page.details.copy.trigger()
     assert QGuiApplication.clipboard().text() == "D:\\data\\runs\\r3", "as paths are on its computer"
+    server.hello = HELLO.model_copy(update={"data_dir": "/" + "x" * 300})
+    server.connect_as(LOST)
+    assert not page.details.open.isVisible()
     server.hello = HELLO
     for opened, level in ((False, "warning"), (True, "info")):
         monkeypatch.setattr(QDesktopServices, "openUrl", lambda _, opened=opened: opened)

@@ -172,6 +172,8 @@ def test_at_its_end_it_tells_the_returns_and_plays_again_what_has_come(
     player = open_player()
     (pane,) = player.panes
     see(fake, range(3))
+    fake.change_job(job("j1", progress="much", part=1e308))
+    assert pane.progress.value() == 1000
     fake.change_job(job("j1", progress="1 of 2 episodes have ended", part=0.5))
     assert (pane.words.text(), pane.progress.value()) == ("1 of 2 episodes have ended", 500)
     fake.change_job(job("j1", "done", result=PLAYED))

@@ -144,6 +144,17 @@ def test_an_elided_label_tells_the_whole_in_its_tooltip(qtbot: QtBot) -> None:
         assert label.toolTip() == (words if told else "")
 
 
+def test_an_elided_label_is_one_line_whatever_is_called_so(qtbot: QtBot) -> None:
+    label, other = ElidedLabel("first\nsecond"), ElidedLabel("first")
+    for one in (label, other):
+        qtbot.addWidget(one)
+    for _ in range(2):
+        assert label.text() == "first second"
+        # Legends of plots side by side would grow and shrink for ever.
+        assert label.sizeHint().height() == other.sizeHint().height()
+        label.setText("first\nsecond")
+
+
 def test_a_state_is_told_by_icon_word_and_colour(qtbot: QtBot) -> None:
     label = StateLabel()
     qtbot.addWidget(label)
