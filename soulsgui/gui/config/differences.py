@@ -129,11 +129,11 @@ def effect_sentence(keys: Iterable[str]) -> str:
         effects.setdefault(_WHEN[effect], []).append(info.key)
     sentences = [f"Takes effect {when}: {', '.join(names)}." for when, names in effects.items()]
     for how, keys in (
-        ("by `soulsgui run resume --set`", [info.key for info in told if info.effect is Effect.RESUME]),
-        ("in the tab Running", [info.key for info in told if info.effect.live]),
+        ("`soulsgui run resume --set`", [info.key for info in told if info.effect is Effect.RESUME]),
+        ("the tab Running", [info.key for info in told if info.effect.live]),
     ):
         if keys:
-            sentences.append(f"The current run takes it {how}: {', '.join(keys)}.")
+            sentences.append(f"To change the current run, use {how}: {', '.join(keys)}.")
     return " ".join(sentences)
 
 
@@ -161,9 +161,9 @@ class DifferencesTab(QWidget):
             parent=self,
         )
         page = QWidget(self)
-        column(about, (self.table, 1), on=page, margins=TAB_MARGINS)
+        column(about, (self.table, 1), on=page, margins=NO_MARGINS)
         self._stack = stack(page, self._empty)
-        column(self._stack, on=self, margins=NO_MARGINS)
+        column(self._stack, on=self, margins=TAB_MARGINS)
 
     def show_differences(self, found: Sequence[Difference]) -> None:
         """Show these and no others."""

@@ -278,7 +278,7 @@ class NewRunDialog(FormDialog):
     def _explain(self, choice: RunSettings) -> None:
         parts = [f"Trains {choice.value(ENVIRONMENT)}."]
         if self._checkpoint:
-            parts.append(f"It begins from the checkpoint {self._checkpoint}, with the settings of that.")
+            parts.append(f"It begins from the checkpoint {self._checkpoint}, with its settings.")
         if self.as_sweep.isChecked():
             parts.append("Each trial is a run of the queue, with values that the search samples.")
         elif self.seeds.value() > 1:
@@ -367,6 +367,8 @@ class NewRunDialog(FormDialog):
             self.active.setText(f"“{run_title(run)}” is active. The trials begin when it has ended.")
         elif active:
             cost = f"“{run_title(run)}” is active. It is saved and ended first, or this one waits."
+            if run.goal_return is None and run.goal_env_steps is None:
+                cost += " It has no goal: it only ends when you stop it."
             if run.checkpoint_age_s is not None:
                 cost += f" Its last checkpoint is {text.about(run.checkpoint_age_s)} old."
             self.active.setText(cost)

@@ -314,7 +314,7 @@ class Cursors:
             sign = "+" if same or other.smooth >= one.smooth else "−"
             change = f"{sign}{text.value(0.0 if same else abs(other.smooth - one.smooth))}"
             said.append(f"{name}: {text.value(one.smooth)} → {text.value(other.smooth)} ({change})")
-        return " · ".join(said)
+        return (" · " if len(known) == 1 else "\n").join(said)
 
     def take_look(self, colours: Colours, font: QFont) -> None:
         """Take on the colours and the font of the theme."""
@@ -424,7 +424,7 @@ class View(pg.ViewBox):  # type: ignore[misc]
 class Readout(QWidget):
     """The values under the crosshair, a line for each curve: for more than the legend has room for.
 
-    Where a line is too long its name is cut, never its value.
+    Where a line is too long its name is cut, never its value, nor where that is.
 
     Attributes:
         lines: Each with the number of its colour, None where it is not of a curve.
@@ -445,21 +445,19 @@ class Readout(QWidget):
         """Stand beside a place of x; a row farther from it than `reach` says where it is."""
         self.show()
         first = readings[0][1]
-        lines: list[tuple[int | None, str]] = [(None, _places(first, axis)[0])]
         by_value = sorted(readings, key=lambda one: -np.nan_to_num(one[1].smooth, nan=-np.inf))
-        lines += [
-            (
-                curve.colour,
-                f"{text.value(one.smooth)}  {text.plain(curve.name)}{_elsewhere(one, first, axis, reach)}",
-            )
-            for curve, one in by_value
-        ]
+        metrics, room = self.fontMetrics(), self._over.rect()
+        beside = 2 * metrics.height()
+        lines: list[tuple[int | None, str]] = [(None, _places(first, axis)[0])]
+        for curve, one in by_value:
+            value, where = f"{text.value(one.smooth)}  ", _elsewhere(one, first, axis, reach)
+            left_px = room.width() // 2 - beside - metrics.horizontalAdvance(value + where)
+            name = metrics.elidedText(text.plain(curve.name), Qt.TextElideMode.ElideRight, left_px)
+            lines.append((curve.colour, f"{value}{name}{where}"))
         if len(lines) > self._MOST:
             lines = [*lines[: self._MOST - 1], (None, f"and {len(lines) - self._MOST + 1} more")]
         self.lines = lines
-        metrics = self.fontMetrics()
-        room = self._over.rect()
-        widest = max(metrics.horizontalAdvance(words) for _, words in lines) + 2 * metrics.height()
+        widest = max(metrics.horizontalAdvance(words) for _, words in lines) + beside
         self.resize(min(widest, room.width() // 2), len(lines) * metrics.lineSpacing() + 10)
         right = x_px + 12 + self.width() <= room.width()
         self.move(QPoint(x_px + 12 if right else x_px - 12 - self.width(), 6))

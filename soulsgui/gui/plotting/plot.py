@@ -11,7 +11,7 @@ import pyqtgraph as pg
 from pyqtgraph.GraphicsScene.mouseEvents import MouseClickEvent
 from PySide6.QtCore import QEvent, QPointF, Qt, Signal
 from PySide6.QtGui import QGuiApplication, QKeyEvent, QKeySequence, QResizeEvent
-from PySide6.QtWidgets import QFrame, QWidget
+from PySide6.QtWidgets import QFrame, QSizePolicy, QWidget
 
 from soulsgui.gui.icons import colours_of
 from soulsgui.gui.plotting.drawing import (
@@ -104,6 +104,8 @@ class Plot(QFrame):
         self._canvas = pg.PlotWidget(self, viewBox=self._view, axisItems=self._axis_items(Axis.EPISODE))
         self._canvas.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         self._canvas.hideButtons()
+        # A view wants to be as high as its scene, which is as high as the view: it would never shrink again.
+        self._canvas.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Ignored)
         # Nobody opens it, and pyqtgraph lets it outlive the plot.
         menu = self._canvas.getPlotItem().getMenu()
         menu.setParent(self._canvas, menu.windowFlags())

@@ -312,7 +312,9 @@ class CheckpointsTab(QWidget):
         into = f"Let {run_title(status.run)} continue from this checkpoint; clients stay"
         self.load.allow(away or refusal, into)
         self.resume.setVisible(not (in_bin or self._goes_on()))
-        self.resume.allow(away or reason, "Continue training from this checkpoint")
+        # From its newest one a run continues as by *Resume*.
+        refusal = why_not_resumed(self._run) if chosen is not None and chosen.kind == "current" else ""
+        self.resume.allow(away or reason or refusal, "Continue training from this checkpoint")
         self._allow_more(chosen, away)
         self._words.setText("" if chosen is None else f"{described(chosen)}. {reason}".strip())
 

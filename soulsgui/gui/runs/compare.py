@@ -26,7 +26,7 @@ from soulsgui.gui.shell.pages import PLOTS
 from soulsgui.gui.widgets.boxes import TAB_MARGINS, column, row
 from soulsgui.gui.widgets.command_button import ALSO
 from soulsgui.gui.widgets.fitting_button import FittingButton
-from soulsgui.gui.widgets.labels import ElidedLabel, Heading, muted, wrapped
+from soulsgui.gui.widgets.labels import ElidedLabel, Heading, keep_place, muted, wrapped
 from soulsgui.gui.widgets.table import Deed, Table
 from soulsgui.wire.control import ApiError, Comparison, Experiment, RunComparison, RunSummary
 
@@ -69,7 +69,7 @@ def run_lines(found: RunComparison) -> list[Line]:
 def experiment_lines(found: Comparison) -> list[Line]:
     """Return the statistics of experiments, then how probably each is better than each other one."""
     facts: dict[str, Callable[[Experiment], str]] = {
-        "Runs that are over": lambda one: str(one.scored),
+        "Runs that have ended": lambda one: str(one.scored),
         "Mean": lambda one: text.value(one.mean),
         "Deviation": lambda one: text.value(one.deviation),
         "Interquartile mean": lambda one: text.value(one.iqm),
@@ -122,6 +122,7 @@ class ComparePanel(QWidget):
         self.curves.clicked.connect(lambda: self._shell.show_page(PLOTS, **self._drawable))
         self.trash = FittingButton("Move runs to the bin", "trash", self)
         self.trash.setProperty(ALSO, "delete remove")
+        keep_place(self.table)
         head = row(self._title, (self._words, 1), self.curves, self.trash)
         column(head, self.warning, (self.table, 1), on=self, margins=TAB_MARGINS)
         self._fetch = Fetch(self, self._ask, came=self._take, failed=self._failed)
@@ -134,7 +135,8 @@ class ComparePanel(QWidget):
         """Compare these; the same again are not asked for."""
         others = [one.id for one in rows] != [one.id for one in self._rows]
         self._rows = rows
-        what = "experiments" if self._experiments else "runs"
+        groups = sum(isinstance(one, GroupRow) for one in rows)
+        what = "experiments" if self._experiments else "selected" if groups else "runs"
         self._title.setText(f"{len(rows)} {what}")
         active = self._feed.status.run
         kept = [why_run_not_trashed(one, active) for one in rows if not isinstance(one, GroupRow)]
@@ -148,6 +150,7 @@ class ComparePanel(QWidget):
             self._show([], [])
             self.warning.hide()
             self._words.setText(self._why_not() or "Comparing …")
+            self.table.setVisible(not self._why_not())
             self._fetch.request()
 
     @property
@@ -169,7 +172,7 @@ class ComparePanel(QWidget):
             return f"At most {most} can be compared."
         groups = [one for one in self._rows if isinstance(one, GroupRow)]
         if groups and not self._experiments:
-            return "Choose runs alone, or experiments alone, to compare them."
+            return "To compare, select either runs or experiments."
         waits = any(isinstance(one, QueuedRow) for one in self._rows)
         return "A run that waits in the queue has nothing to compare yet." if waits else ""
 

@@ -118,7 +118,7 @@ def row_look(run: RunSummary) -> Look:
         return run_look(run.state)
     icon = "arrow-down" if run.open else "arrow-right"
     runs = run.total + run.waiting
-    word = text.plural(runs, "{n} run", "{n} runs") if run.over == runs else f"{run.over} of {runs} over"
+    word = text.plural(runs, "{n} run", "{n} runs") if run.over == runs else f"{run.over} of {runs} ended"
     return Look(icon, Tone.TEXT, word, run_look(run.state).rank)
 
 

@@ -332,7 +332,9 @@ class RunsPage(QWidget):
     def _trashed(self, rows: list[RunSummary], beside: str, _: object) -> None:
         self._wanted, self._by_hand = beside, bool(beside)
         self._choose()
-        what = f"{run_title(rows[0])} is in the bin" if len(rows) == 1 else f"{len(rows)} runs are in the bin"
+        what = (
+            f"“{run_title(rows[0])}” is in the bin" if len(rows) == 1 else f"{len(rows)} runs are in the bin"
+        )
         freed = f"{text.size(sum(row.size_bytes for row in rows))} become free when it is emptied."
         self._shell.notify("success", what, freed, Action("Undo", partial(self._undo, rows)))
 

@@ -133,7 +133,9 @@ class BinPanel(QWidget):
         """Show these runs of the bin."""
         self._rows = rows
         self._title.setText(self._what())
-        self._facts.setText(f"{text.size(self._bytes)} become free when they are removed for good.")
+        which = "it is" if len(rows) == 1 else "they are"
+        freed = f"{text.size(self._bytes)} become free when {which} removed for good."
+        self._facts.setText(freed if rows else "")
         away = why_not(self._feed.connection)
         self.restore.allow(away, "Put them among the runs again")
         self.purge.allow(away, "Make room; they can't be put back then")
@@ -143,7 +145,9 @@ class BinPanel(QWidget):
         return sum(row.size_bytes for row in self._rows)
 
     def _what(self) -> str:
-        return run_title(self._rows[0]) if len(self._rows) == 1 else f"{len(self._rows)} runs of the bin"
+        if len(self._rows) == 1:
+            return run_title(self._rows[0])
+        return f"{len(self._rows)} runs of the bin" if self._rows else "No run of the bin is selected"
 
     def _restore(self) -> Call:
         return together([self._feed.call("runs.restore", {"run": row.id}) for row in self._rows])

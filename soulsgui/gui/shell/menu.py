@@ -71,7 +71,7 @@ class SettingsDialog(FittingDialog):
         form.setVerticalSpacing(GAP_M)
         form.addRow("&Theme", self.theme)
         form.addRow("&Font size", self.font_size)
-        form.addRow("Closing the window in a &run", self.closing)
+        form.addRow("Closing the window during a &run", self.closing)
         form.addRow("Closing it while this computer &helps", self.leaving)
         no_tray = why_no_tray()
         self.leaving.setEnabled(not no_tray)

@@ -1,6 +1,7 @@
 """Layouts written as the list of what stands in them."""
 
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QSize, Qt
+from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import (
     QBoxLayout,
     QHBoxLayout,
@@ -59,9 +60,28 @@ def stack(*parts: QWidget, on: QWidget | None = None) -> QStackedLayout:
     return layout
 
 
+class SteadySplitter(QSplitter):
+    """Only its last part makes room for what comes and goes around it, such as a message.
+
+    All parts share what a window gains or loses that is made larger or smaller.
+    """
+
+    def __init__(self, way: Qt.Orientation, parent: QWidget | None = None) -> None:
+        super().__init__(way, parent)
+        self._window = QSize()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Use the new room."""
+        before, window = self.sizes(), self.window().size()
+        super().resizeEvent(event)
+        if window == self._window and all(before):
+            self.setSizes([*before[:-1], sum(self.sizes()) - sum(before[:-1])])
+        self._window = window
+
+
 def split(name: str, way: Qt.Orientation, parent: QWidget, *parts: QWidget) -> QSplitter:
     """Return widgets between which the user moves the borders; none can be pushed away."""
-    splitter = QSplitter(way, parent)
+    splitter = SteadySplitter(way, parent)
     splitter.setObjectName(name)
     splitter.setChildrenCollapsible(False)
     if way is Qt.Orientation.Horizontal:

@@ -94,8 +94,11 @@ class Checkpoints:
     def get_resumable(self, run: RunFolder, checkpoint: str) -> CheckpointInfo:
         """Return one checkpoint that training can go on from: a good one with more than weights."""
         info = self.get(run, checkpoint)
-        if why := info.allowed["run.resume"]:
-            raise CheckpointError(why, "Choose another checkpoint, or none to take the newest valid one.")
+        if not info.resumable:
+            raise CheckpointError(
+                _why_not_resumed(info, info.id),
+                "Choose another checkpoint, or none to take the newest valid one.",
+            )
         return info
 
     def check_resumable(self, run: RunFolder) -> None:
@@ -233,12 +236,9 @@ def _places(run: RunFolder) -> list[tuple[Path, ListedKind]]:
     return places + [(path, "history") for path in sorted(run.history.glob("[!.]*"))]
 
 
-def _why_not_resumed(info: CheckpointInfo) -> str:
-    if info.resumable:
-        return ""
-    return (
-        f"Training can't continue from {info.id}: {(info.error or 'it contains only weights').rstrip('.')}."
-    )
+def _why_not_resumed(info: CheckpointInfo, called: str = "it") -> str:
+    why = (info.error or "it contains only weights").rstrip(".")
+    return "" if info.resumable else f"Training can't continue from {called}: {why}."
 
 
 def _identity(place: Path) -> int | None:

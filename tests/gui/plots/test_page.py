@@ -18,6 +18,7 @@ from soulsgui.gui.plots.page import PlotsPage
 from soulsgui.gui.plotting.plot import Plot
 from soulsgui.gui.plotting.rows import Axis
 from soulsgui.gui.plotting.scale import ScaleKind
+from soulsgui.gui.theme import Theme, ThemeChoice
 from soulsgui.wire.control import Event, History, RunStatus, RunSummary, Status
 from tests.gui.fake_feed import LIVE, LOST, FakeFeed, FakeShell
 from tests.gui.plotting.curves import START, drawn, episodes, history
@@ -464,3 +465,20 @@ def test_without_a_run_it_says_what_to_do(qtbot: QtBot, fake: FakeFeed, shell: F
     qtbot.waitUntil(lambda: "No run yet" in words_of(page.empty))
     page.empty.button.click()
     assert shell.opened[0][0] == "new_run"
+
+
+def test_the_plots_are_as_high_as_the_page_whatever_was_measured_and_chosen(
+    qtbot: QtBot, page: PlotsPage, both_themes: Theme
+) -> None:
+    tick(page.metrics, "length")
+    settle(qtbot, page)
+    for measures in (True, False):
+        page.grid.show_cursors(measures)
+        settle(qtbot, page)
+    for theme in (ThemeChoice.DARK, ThemeChoice.LIGHT):
+        both_themes.choose(theme)
+        settle(qtbot, page)
+    page.resize(page.width(), page.height() - 60)
+    settle(qtbot, page)
+    qtbot.wait(50)  # what asks for more room than there is asks a moment later
+    assert page.grid.verticalScrollBar().maximum() == 0

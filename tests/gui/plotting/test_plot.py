@@ -196,11 +196,19 @@ def test_values_of_two_curves_that_do_not_fit_above_the_plot_stand_beside_the_cr
         settle(qtbot, plot)
         plot.move_crosshair(50.2)
         assert readout.isVisible() == beside
+    plot.resize(640, 300)
     plot.show_series([(straight(), "a" * 20, 0), (straight(range(1, 41)), "b" * 20, 1)])
     settle(qtbot, plot)
     plot.move_crosshair(90)
     lines = [words for _, words in readout.lines]
     assert lines == ["episode 90", f"90.0  {'a' * 20}", f"40.0  {'b' * 20} at episode 40"]
+    # Of a long name the end is cut, not where the value is.
+    plot.show_series([(straight(), "a", 0), (straight(range(1, 41)), "b" * 99, 1)])
+    settle(qtbot, plot)
+    plot.move_crosshair(90.2)
+    _, _, (_, words) = readout.lines
+    assert words.endswith("… at episode 40")
+    assert readout.fontMetrics().horizontalAdvance(words) < readout.width()
     plot.move_crosshair(None)
     assert not readout.isVisible()
 
@@ -249,7 +257,7 @@ def test_lines_stand_where_the_curve_that_is_nearest_has_a_value(plot: Plot) -> 
     short, long = straight(range(1, 21)), straight()
     curves = [DrawnCurve(canvas(plot), one, name, 0) for one, name in ((short, "a"), (long, "b"))]
     words = cursors.words(curves, Axis.EPISODE)
-    assert words.startswith("A episode 60 → B episode 90: 30 episodes · a: no values there · b: 60.0 → 90.0 ")
+    assert words.startswith("A episode 60 → B episode 90: 30 episodes\na: no values there\nb: 60.0 → 90.0 ")
 
 
 def test_a_trace_of_rounding_between_the_lines_is_no_change(plot: Plot) -> None:

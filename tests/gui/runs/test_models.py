@@ -102,11 +102,11 @@ def test_an_experiment_counts_its_runs_in_the_queue(qapp: QApplication) -> None:
         return [row_look(row).word for row in model.records if isinstance(row, GroupRow)]
 
     model.take([seed], ACTIVE, waiting)
-    assert said() == ["0 of 3 over"]
+    assert said() == ["0 of 3 ended"]
     model.take([seed], RunStatus(), waiting)
-    assert said() == ["1 of 3 over"]
+    assert said() == ["1 of 3 ended"]
     model.show_queue(waiting[1:])
-    assert said() == ["1 of 2 over"]
+    assert said() == ["1 of 2 ended"]
     model.show_queue([])
     assert said() == ["1 run"]
 

@@ -400,6 +400,10 @@ def test_a_run_that_reached_its_goal_goes_on_without_it(
     qtbot.waitUntil(page.details.without_goal.isVisible)
     assert not page.details.resume.isEnabled()
     assert page.details.resume.toolTip() == REFUSED["run.resume"]
+    # So would a run that is resumed from its newest checkpoint.
+    tab = page.details.checkpoints
+    qtbot.waitUntil(lambda: tab.chosen is not None and tab.resume.toolTip() == REFUSED["run.resume"])
+    assert not tab.resume.isEnabled()
     page.details.without_goal.click()
     answer(page.details.without_goal, "Stop and resume")
     (sent,) = server.sent_of("run.resume")
@@ -599,6 +603,18 @@ def test_a_run_that_waits_is_not_compared(qtbot: QtBot, page: RunsPage, server: 
     qtbot.waitUntil(page.compare.isVisible)
     assert "A run that waits in the queue has nothing to compare yet." in words_of(page.compare)
     assert not server.sent_of("runs.compare")
+
+
+def test_a_run_and_an_experiment_are_not_compared(qtbot: QtBot, page: RunsPage, server: FakeFeed) -> None:
+    member = PAST.model_copy(update={"id": "r4", "experiment": "e"})
+    server.answers["runs.list"] = listed(ACTIVE, member)
+    page.refresh()
+    qtbot.waitUntil(lambda: any(row.id == "e" for row in page.model.records))
+    page.table.selectAll()
+    qtbot.waitUntil(page.compare.isVisible)
+    assert words_of(page.compare).startswith("2 selected\nTo compare, select either runs or experiments.")
+    assert not page.compare.table.isVisible()
+    page.table.selectRow(0)
 
 
 def test_two_runs_are_compared_and_their_rows_copied(

@@ -208,6 +208,7 @@ def test_an_active_run_is_stopped_only_where_the_button_says_so(qtbot: QtBot, ru
     dialog = new_run(qtbot, running)
     assert "lunar-2" in dialog.active.text()
     assert "2 min" in dialog.active.text()
+    assert "It has no goal: it only ends when you stop it." in dialog.active.text()
     assert "Stop it" in dialog.start.text().replace("&", "")
     dialog.start.click()
     assert started(running)["if_active"] == "stop"

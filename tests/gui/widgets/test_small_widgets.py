@@ -10,7 +10,9 @@ from PySide6.QtWidgets import (
     QMenu,
     QPushButton,
     QStyleOptionHeader,
+    QTextEdit,
     QTimeEdit,
+    QWidget,
 )
 from pytestqt.qtbot import QtBot
 
@@ -22,6 +24,7 @@ from soulsgui.gui.runs.models import RunsModel
 from soulsgui.gui.shell.window import StatusLine, status_words
 from soulsgui.gui.states import client_look
 from soulsgui.gui.theme import Theme
+from soulsgui.gui.widgets.boxes import NO_MARGINS, column, split
 from soulsgui.gui.widgets.command_button import give_menu
 from soulsgui.gui.widgets.empty_state import EmptyState
 from soulsgui.gui.widgets.fitting_button import FittingButton
@@ -338,3 +341,25 @@ def test_columns_follow_the_letters_there_and_back(qtbot: QtBot, both_themes: Th
     qtbot.waitUntil(lambda: table.columnWidth(1) == before)
     table.restore_columns(kept, line_px)
     assert table.columnWidth(1) == 300 * table.line_px // line_px < 300
+
+
+def test_only_the_last_part_makes_room_for_a_message_all_for_a_smaller_window(qtbot: QtBot) -> None:
+    window, message = QWidget(), QLabel("It is saved.")
+    message.hide()
+    message.setFixedHeight(40)
+    parts = QTextEdit(), QTextEdit()
+    splitter = split("parts", Qt.Orientation.Vertical, window, *parts)
+    splitter.setSizes([200, 300])
+    column((splitter, 1), message, on=window, margins=NO_MARGINS, gap_px=0)
+    shown(qtbot, window, 300, 600)
+    qtbot.waitExposed(window)
+    first, last = splitter.sizes()
+    for is_there in (True, False, True):
+        message.setVisible(is_there)
+        window.layout().activate()
+        assert splitter.sizes() == [first, last - 40 * is_there]
+    message.hide()
+    window.resize(300, 500)
+    window.layout().activate()
+    qtbot.waitUntil(lambda: splitter.sizes()[0] < first)
+    assert splitter.sizes()[1] < last

@@ -29,8 +29,10 @@ from soulsgui.runner.run.session import RunSession
 from soulsgui.runner.run.start import beginning, choose_checkpoint
 from soulsgui.runner.server.reader import ServerState
 from soulsgui.wire.control import CheckpointInfo, CheckpointParams, ErrorCode, RunStartParams
-from soulsgui.wire.keys import Keys
+from soulsgui.wire.keys import TELEMETRY, Keys
 from soulsgui.wire.manifest import CONFIG, MANIFEST, sha256_of
+from soulsgui.wire.messages.base import Instance
+from soulsgui.wire.messages.node import NodeState, Verdict
 from tests.runner.fake_program import save
 
 
@@ -152,6 +154,36 @@ def test_a_run_that_begins_within_a_turn_has_gone_on_for_no_time(context: RunCon
     session = RunSession(context, run, Settings(), RunRecord(id=run.run_id, seconds=5.0))
     assert session.look(turn, 0.0) is None
     assert session.record.seconds == 5.0
+
+
+async def test_the_goal_that_the_attempt_before_reached_does_not_end_a_run_that_is_resumed(
+    context: RunContext, run: RunFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Telemetry is there seconds before the trainer is, and tells what the attempt before has reached.
+    def tell(attempt: int) -> None:
+        state = NodeState(
+            name=TELEMETRY,
+            instance=Instance(),
+            tick=1,
+            run_id=run.run_id,
+            attempt=attempt,
+            verdict=Verdict(reached=True, reached_with=475.5),
+        )
+        nodes[TELEMETRY] = state
+
+    nodes: dict[str, NodeState] = {}
+    record = RunRecord(id=run.run_id, state="starting", attempt=1)
+    session = RunSession(context, run, Settings(), record)
+    monkeypatch.setattr(context.server_state, "node_of", lambda name, _: nodes.get(name))
+    monkeypatch.setattr(context.bus, "call", nobody, raising=False)
+    monkeypatch.setattr(context.bus, "keys", Keys("test:"), raising=False)
+    monkeypatch.setattr("soulsgui.runner.run.session.spaces_are_known", lambda _: True)
+    monkeypatch.setattr(session.services, "start", nobody)
+    await session.resume("previous/1")
+    tell(attempt=1)
+    assert session.look(time.monotonic(), 0.0) is None
+    tell(attempt=2)
+    assert session.look(time.monotonic(), 0.0) == ("mean_return", "")
 
 
 @pytest.mark.parametrize(
