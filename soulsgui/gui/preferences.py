@@ -17,6 +17,7 @@ from soulsgui.wire.control import Hello
 
 FONT_PERCENTS = (80, 90, 100, 110, 125, 150, 175, 200)
 _FILE = "window.ini"
+_MOST_DIGITS = 18  # of a number: more have been written by nobody
 
 T = TypeVar("T")
 
@@ -108,7 +109,7 @@ class Preferences:
         """The saved servers of other computers; without any secret, for there is none to save."""
         self.settings.sync()  # a window of another data folder may have saved one
         found: list[RemoteServer] = []
-        with suppress(ValueError, TypeError, UsageError):
+        with suppress(ValueError, TypeError, RecursionError, UsageError):
             for host, command in json.loads(str(self.settings.value("servers/saved", "[]"))):
                 found.append(RemoteServer(str(host), str(command)))
         return found
@@ -124,7 +125,7 @@ class Preferences:
 
     def seen_event(self, server_id: str) -> int:
         """Return the number of the last event of a server that was seen."""
-        found = str(self.settings.value(f"events/{server_id}"))
+        found = str(self.settings.value(f"events/{server_id}"))[:_MOST_DIGITS]
         return int(found) if found.isdecimal() else 0
 
     def set_seen_event(self, server_id: str, number: int) -> None:

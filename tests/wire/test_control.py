@@ -19,6 +19,7 @@ from soulsgui.wire.control import (
     History,
     InvitationList,
     Job,
+    SavedServer,
     ServiceStatus,
 )
 from soulsgui.wire.messages.node import Staleness
@@ -116,6 +117,13 @@ def test_what_is_rounded_is_a_number_that_can_be(number: str) -> None:
     service = f'{{"name": "trainer", "kind": "trainer", "state": "backoff", "restart_in_s": {number}}}'
     job = f'{{"id": "1", "command": "runs.export", "state": "running", "part": {number}}}'
     assert (ServiceStatus.read(service), Job.read(job)) == (None, None)
+
+
+def test_a_saved_server_is_somewhere() -> None:
+    told = {"server_id": "s", "server_name": "atelier", "client": "pc", "created": 1.0}
+    assert SavedServer.model_validate(told | {"addresses": [("10.0.0.1", 1)]}).client == "pc"
+    with pytest.raises(ValidationError):
+        SavedServer.model_validate(told | {"addresses": []})
 
 
 def test_the_ages_of_samples_have_bounds_and_ports_are_ports() -> None:

@@ -94,7 +94,7 @@ class Layouts:
     def _kept(self, key: str) -> dict[str, object]:
         try:
             found = json.loads(str(self._settings.value(key)))
-        except ValueError:
+        except (ValueError, RecursionError):
             return {}
         return found if isinstance(found, dict) else {}
 

@@ -696,7 +696,7 @@ class SavedServer(Message):
     server_id: str
     server_name: str
     client: str
-    addresses: Listed[tuple[str, Whole]]
+    addresses: Listed[tuple[str, Whole]] = Field(min_length=1)
     created: Moment
 
 

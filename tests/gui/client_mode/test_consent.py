@@ -19,7 +19,7 @@ INVITATION = invitation(
 )
 SECOND = INVITATION.model_copy(update={"server_id": "server-2", "server_name": "cellar"})
 SERVER = SavedServer(
-    server_id="server-1", server_name="atelier", client="gamer-01", addresses=[], created=1.0
+    server_id="server-1", server_name="atelier", client="gamer-01", addresses=[("10.0.0.1", 1)], created=1.0
 )
 TOY = Execution(env_id="Toy-v0", num_envs=4)
 OFFERED = OfferedServer(server=SERVER, known=False, runs=TOY, cores=8)

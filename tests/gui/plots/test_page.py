@@ -207,6 +207,8 @@ def test_damaged_settings_open_the_usual_page(tmp_path: Path) -> None:
     for broken in ("{", "[]", json.dumps({"smoothing": 1000}), "null"):
         shell.settings().setValue("plots/layout", broken)
         assert Layouts(shell.settings()).shown == PlotLayout()
+    shell.settings().setValue("plots/layouts", "[" * 20_000)
+    assert Layouts(shell.settings()).named == {}
 
 
 def test_layouts_that_another_window_has_saved_are_kept(tmp_path: Path) -> None:

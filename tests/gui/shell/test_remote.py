@@ -146,7 +146,7 @@ def test_saved_servers_that_were_damaged_count_as_none(folders: Folders) -> None
     preferences = Preferences(folders)
     preferences.keep_servers([RemoteServer("lab"), RemoteServer("den", "/opt/soulsgui")])
     assert [server.host for server in preferences.servers] == ["lab", "den"]
-    for damaged in ("x", "[1]", '[["-oX", "soulsgui"]]', '{"a": 1}', "null"):
+    for damaged in ("x", "[1]", '[["-oX", "soulsgui"]]', '{"a": 1}', "null", "[" * 20_000):
         preferences.settings.setValue("servers/saved", damaged)
         assert preferences.servers == []
 

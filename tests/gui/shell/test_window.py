@@ -816,6 +816,8 @@ def test_a_damaged_preferences_file_does_not_matter(folders: Folders) -> None:
     kept = Preferences(folders)
     assert (kept.theme, kept.font_percent) == (ThemeChoice.AUTO, 100)
     assert (kept.mode, kept.at_closing) == (Mode.SERVER, AtClosing.ASK)
+    kept.settings.setValue("events/s1", "9" * 5000)
+    assert kept.seen_event("s1") > 0
 
 
 def test_settings_that_can_not_be_kept_are_told(qtbot: QtBot, both_themes: Theme, folders: Folders) -> None:
