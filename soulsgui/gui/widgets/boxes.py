@@ -1,7 +1,7 @@
 """Layouts written as the list of what stands in them."""
 
 from PySide6.QtCore import QSize, Qt
-from PySide6.QtGui import QResizeEvent
+from PySide6.QtGui import QResizeEvent, QShowEvent
 from PySide6.QtWidgets import (
     QBoxLayout,
     QHBoxLayout,
@@ -68,13 +68,18 @@ class SteadySplitter(QSplitter):
 
     def __init__(self, way: Qt.Orientation, parent: QWidget | None = None) -> None:
         super().__init__(way, parent)
-        self._window = QSize()
+        self._window, self._was_seen = QSize(), False
+
+    def showEvent(self, event: QShowEvent) -> None:
+        """Its sizes are those that the user knows from now on."""
+        super().showEvent(event)
+        self._was_seen = True
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         """Use the new room."""
         before, window = self.sizes(), self.window().size()
         super().resizeEvent(event)
-        if window == self._window and all(before):
+        if window == self._window and self._was_seen:
             self.setSizes([*before[:-1], sum(self.sizes()) - sum(before[:-1])])
         self._window = window
 
