@@ -224,7 +224,7 @@ async def test_a_slow_check_is_told_of_while_it_goes_on_with_its_end_and_can_be_
         over.set()
         await until(lambda: run_is(runner, "none"))
         event = runner.events.newest(1)[0]
-        assert (event.level, event.what) == ("error", "Run by hand could not be started")
+        assert (event.level, event.what) == ("error", "Run “by hand” could not be started")
         assert event.cause == "It raised in step 4."
 
         over.clear()
@@ -608,13 +608,13 @@ async def test_a_run_outlives_its_trainer_and_its_server(runner: Runner) -> None
     # The stand-ins don't come back by themselves; the runner starts them again.
     await until(lambda: "redis runs again" in told() and service(runner, "trainer").restarts > 1)
     await until(lambda: run_is(runner, "running") and client_states(runner).get("client-1") == "online")
-    assert told()[0] == "Run lunar 2 was started"
+    assert told()[0] == "Run “lunar 2” was started"
     assert "redis ended unexpectedly" in told()
     await call(runner, "service.restart", name="redis")
     # What the stand-in of a trainer learned is lost with the server.
     with contextlib.suppress(Refused):
         await call(runner, "run.stop")
-    assert told()[-1] == "Run lunar 2 was stopped"
+    assert told()[-1] == "Run “lunar 2” was stopped"
     assert runner.run_manager.record.restarts["trainer"] > 1
 
 

@@ -417,7 +417,8 @@ class CheckpointsTab(QWidget):
 
     def _evaluated(self, found: Evaluated) -> None:
         played = text.plural(found.episodes, "one episode", "{n} episodes")
-        words = f"Evaluated over {played}: {evaluated_words(found)}"
+        which = f"Update {text.count(found.updates)}"
+        words = f"{which} was evaluated over {played}: {evaluated_words(found)}"
         self._shell.notify("success", words, " ".join(found.notes))
 
     def _edit(self) -> None:

@@ -74,7 +74,7 @@ class Entry:
     def distance(self, word: str) -> int | None:
         """Return how far it is from a typed word in small letters; None where that does not stand in it."""
         title, _ = self._heaps
-        if title.startswith(word):
+        if title.startswith(word) or word in self._parts[0]:
             return 0
         for far, (heap, parts) in enumerate(zip(self._heaps, self._parts, strict=True)):
             if word in heap:

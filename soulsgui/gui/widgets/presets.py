@@ -36,7 +36,11 @@ def time_words(preset: Preset) -> str:
     if not preset.seconds:
         return ""
     minutes = preset.seconds / 60
-    took = f"{minutes:.0f} min" if minutes >= 1.5 else f"{preset.seconds:.0f} s"
+    took = (
+        f"{minutes:.0f}\N{NO-BREAK SPACE}min"
+        if minutes >= 1.5
+        else f"{preset.seconds:.0f}\N{NO-BREAK SPACE}s"
+    )
     return f"about {took} on {preset.machine}"
 
 

@@ -271,7 +271,7 @@ class RunManager:
         opening.result()
 
     async def _start(self, session: RunSession) -> None:
-        title = session.record.title
+        called = session.record.called
         try:
             await session.start()
         except BaseException as error:
@@ -286,9 +286,9 @@ class RunManager:
             self._last = await asyncio.to_thread(self._context.library.last_record)
             if not cancelled:
                 # Whoever asked for it may have been answered long ago.
-                session.tell("error", f"Run {title} could not be started", str(error))
+                session.tell("error", f"{called} could not be started", str(error))
             raise
-        session.tell("info", f"Run {title} was started")
+        session.tell("info", f"{called} was started")
 
     async def _resume(self, session: RunSession, resumed: Resumption, before: bytes) -> None:
         try:
@@ -300,7 +300,7 @@ class RunManager:
             if before:  # nothing was learned with its changes
                 atomic_write(session.run.config, before)
             raise
-        session.tell("info", f"Run {session.record.title} was resumed{resumed.words}")
+        session.tell("info", f"{session.record.called} was resumed{resumed.words}")
 
     async def adopt(self) -> bool:
         """Go on with the run that an earlier runner left; return whether anything of one lives."""
@@ -317,7 +317,7 @@ class RunManager:
             self._remember()
             session.tell(
                 "warning",
-                f"Run {session.record.title} was taken over",
+                f"{session.record.called} was taken over",
                 f"The runner had ended without stopping it; {', '.join(adopted)} had continued.",
             )
             if left.ending:
@@ -330,7 +330,7 @@ class RunManager:
             self._leave(session)
             session.tell(
                 "error",
-                f"Run {session.record.title} was interrupted",
+                f"{session.record.called} was interrupted",
                 "The runner and every service of the run ended unexpectedly.",
                 f"Resume it: soulsgui run resume {run.run_id}",
             )

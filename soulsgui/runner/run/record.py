@@ -59,6 +59,11 @@ class RunRecord(RunStatus):
         """What it is called where a person reads of it."""
         return self.name or self.id
 
+    @property
+    def called(self) -> str:
+        """What it is called in a sentence: `Run “lunar”`."""
+        return f"Run “{self.name}”" if self.name else f"Run {self.id}"
+
 
 class ActiveRun(Message):
     """`active_run.json`: which run goes on, for the runner after a crash of this one."""

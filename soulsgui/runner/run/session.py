@@ -270,7 +270,7 @@ class RunSession:
             f"from update {change.update + 1:,} on" if change is not None else "as soon as the trainer can"
         )
         words = ", ".join(map(str, changes))
-        self.tell("info", f"Run {self.record.title} continues with {words} {since}")
+        self.tell("info", f"{self.record.called} continues with {words} {since}")
         evaluates = any(one.key.startswith("evaluation.") for one in changes)
         if evaluates and self._context.supervisor.running(EVALUATOR):
             await self._context.supervisor.restart(EVALUATOR)
@@ -308,21 +308,21 @@ class RunSession:
         choose_checkpoint(self.run, checkpoint)
         # Nothing is saved as the best before the attempt has begun: this trainer may not hold it.
         self._best.oldest = float("inf")
-        self.tell("info", f"Run {self.record.title} continues from {checkpoint}")
+        self.tell("info", f"{self.record.called} continues from {checkpoint}")
         await self._context.supervisor.restart(TRAINER)
 
     async def pause(self) -> bool:
         """Let the run rest until `go_on`, with everything kept; return whether it rests already."""
         if not self._paused:
             self._rest(True)
-            self.tell("info", f"Run {self.record.title} was paused")
+            self.tell("info", f"{self.record.called} was paused")
         return await self._tell_trainer("pause")
 
     async def go_on(self) -> bool:
         """Let the run go on; return whether it does already, as by `pause`."""
         self.check_paused()
         self._rest(False)
-        self.tell("info", f"Run {self.record.title} continues after a pause")
+        self.tell("info", f"{self.record.called} continues after a pause")
         return await self._tell_trainer("continue")
 
     def check_paused(self) -> None:
@@ -442,7 +442,7 @@ class RunSession:
             )
         self.tell(
             "error" if failed or unsaved else "warning" if self._error else "info",
-            f"Run {self.record.title} {END_WORDS[self.ending]}",
+            f"{self.record.called} {END_WORDS[self.ending]}",
             ". ".join(words for words in (self._error, unsaved) if words),
             remedy,
             "goal" if self.ending in ("mean_return", "env_steps") else "given_up" if failed else "",

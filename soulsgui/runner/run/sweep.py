@@ -293,7 +293,7 @@ class Sweeps:
                 why = f"its mean return of {record.mean_return:.4g} is lower than that of others"
         session = self._manager.session
         if why and session is not None and not session.ending:
-            self._tell("info", f"Run {record.title} was pruned: {why}", run_id=record.id)
+            self._tell("info", f"{record.called} was pruned: {why}", run_id=record.id)
             await self._manager.stop(evaluate=False)
 
     async def _ended(self, study: "Study", trial: "Trial", record: RunRecord) -> None:

@@ -92,7 +92,7 @@ def test_a_run_begins_with_the_current_settings_as_they_are(qtbot: QtBot, feed: 
 def test_a_preset_fills_the_fields_and_names_what_still_wins(qtbot: QtBot, feed: FakeFeed) -> None:
     dialog = new_run(qtbot, feed, preset="lunarlander_ppo")
     assert dialog.goal.text() == "200"
-    assert "Until it lands well. Took about 2 min on 2 cores." in dialog.hint.text()
+    assert "Until it lands well. Took about 2\N{NO-BREAK SPACE}min on 2 cores." in dialog.hint.text()
     assert "env.id = Acrobot-v1" in dialog.hint.text()
     dialog.name.setText(" second ")
     dialog.note.setPlainText("try it")
@@ -184,12 +184,15 @@ def test_the_list_of_presets_shows_a_picture_and_the_measured_time_of_each(
         delegate: Any = view.itemDelegate()
         option: Any = QStyleOptionViewItem()
         delegate.initStyleOption(option, dialog.preset.model().index(place, 0))
-        assert option.text.split("\N{LINE SEPARATOR}") == ["LunarLander", "about 2 min on 2 cores"]
+        assert option.text.split("\N{LINE SEPARATOR}") == [
+            "LunarLander",
+            "about 2\N{NO-BREAK SPACE}min on 2 cores",
+        ]
         assert not option.icon.isNull()
     assert dialog.preset.itemText(place) == "LunarLander"
     quick = LUNAR.model_copy(update={"seconds": 8.0})
     assert [time_words(one) for one in (quick, quick.model_copy(update={"seconds": 0.0}))] == [
-        "about 8 s on 2 cores",
+        "about 8\N{NO-BREAK SPACE}s on 2 cores",
         "",
     ]
 

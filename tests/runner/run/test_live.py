@@ -51,7 +51,7 @@ async def test_live_settings_change_at_a_known_update_stay_and_are_undone(runner
 
     assert (told["before"], told["after"], told["attempt"]) == ({RATE: 1e-3}, {RATE: 1e-4}, 1)
     event = runner.events.newest(1)[0].what
-    assert event == f"Run lr continues with {RATE} = 0.0001 (was 0.001) from update {told['update'] + 1} on"
+    assert event == f"Run “lr” continues with {RATE} = 0.0001 (was 0.001) from update {told['update'] + 1} on"
     assert json.loads(run.config.read_text())["ppo"]["learning_rate"] == 1e-4
     values = await call(runner, "config.get")
     assert (values["running"][RATE], values["changes"]) == (1e-4, [told])

@@ -461,7 +461,7 @@ async def test_a_sweep_makes_its_trials_one_after_another_and_gives_up_what_dive
         assert config["ppo"]["learning_rate"] == trial["values"]["ppo.learning_rate"]
         assert config["ppo"]["epochs"] == trial["values"]["ppo.epochs"]
     pruned = [one.what for one in runner.events.since(0) if "pruned" in one.what]
-    assert pruned == ["Run trial 1 was pruned: it diverged"]
+    assert pruned == ["Run “trial 1” was pruned: it diverged"]
     assert (await call(runner, "experiments.list"))["experiments"] == [], "trials do not differ in their seed"
 
 
