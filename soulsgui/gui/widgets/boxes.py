@@ -1,6 +1,6 @@
 """Layouts written as the list of what stands in them."""
 
-from PySide6.QtCore import QSize, Qt
+from PySide6.QtCore import QByteArray, QSize, Qt
 from PySide6.QtGui import QResizeEvent, QShowEvent
 from PySide6.QtWidgets import (
     QBoxLayout,
@@ -69,10 +69,19 @@ class SteadySplitter(QSplitter):
     def __init__(self, way: Qt.Orientation, parent: QWidget | None = None) -> None:
         super().__init__(way, parent)
         self._window, self._was_seen = QSize(), False
+        self._restored = QByteArray()
+
+    def restoreState(self, state: QByteArray | bytes | bytearray | memoryview) -> bool:
+        """Share the room as it was kept."""
+        self._restored = QByteArray(state)
+        return super().restoreState(state)
 
     def showEvent(self, event: QShowEvent) -> None:
         """Its sizes are those that the user knows from now on."""
         super().showEvent(event)
+        if not self._was_seen:
+            # Before it had its width, what wraps wanted too much height.
+            super().restoreState(self._restored)
         self._was_seen = True
 
     def resizeEvent(self, event: QResizeEvent) -> None:

@@ -652,3 +652,17 @@ def test_two_runs_are_compared_and_their_rows_copied(
     assert [line.split("\t")[1] for line in lines] == ["cart", "early"]
     page.compare.curves.click()
     assert shell.shown[-1] == ("plots", {"runs": ["r2", "r1"], "experiments": []})
+
+
+def test_the_room_of_the_list_is_remembered_while_a_run_is_active(
+    qtbot: QtBot, page: RunsPage, server: FakeFeed, shell: FakeShell
+) -> None:
+    page.resize(1120, 700)
+    qtbot.waitUntil(lambda: sum(page._splitter.sizes()) > 500)
+    upper, lower = page._splitter.sizes()
+    page._splitter.setSizes([upper + 36, lower - 36])
+    kept = page._splitter.sizes()
+    page.hide()
+    again = shown(qtbot, RunsPage(server, shell), 1120, 700)  # type: ignore[arg-type]
+    qtbot.waitUntil(lambda: again.details.checkpoints.chosen is not None)
+    qtbot.waitUntil(lambda: again._splitter.sizes() == kept)
