@@ -35,6 +35,8 @@ from soulsgui.wire.messages.metrics import (
 if TYPE_CHECKING:
     from soulsgui.gui.plotting.plot import Plot
 
+_METRIC_CHARACTERS = 20  # new metrics, with longer names, come while a run goes on
+
 
 def goal_metrics(run: RunStatus) -> tuple[str, ...]:
     """Return the metrics that the goal of a run is a value of; none where it has no such goal."""
@@ -65,8 +67,7 @@ class MetricControls(CurveControls):
         self.axis_chosen.connect(lambda chosen: settings.setValue("overview/x", chosen.value))
         self.smoothing.valueChanged.connect(lambda at: settings.setValue("overview/smoothing", str(at)))
         self._opening = RETURN
-        self.metric_box = ChoiceBox("Metric", self)
-        self.metric_box.setSizeAdjustPolicy(ChoiceBox.SizeAdjustPolicy.AdjustToContents)
+        self.metric_box = ChoiceBox("Metric", self, characters=_METRIC_CHARACTERS)
         self.row.insert_widget(0, self.metric_box)
         self.all = FittingButton("Plots", "page-plots", self)
         self.all.explain("Show this metric on the page of plots, beside other runs and metrics")

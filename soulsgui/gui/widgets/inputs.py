@@ -5,7 +5,7 @@ from typing import Any
 
 from PySide6.QtCore import QEvent, QObject, QSignalBlocker
 from PySide6.QtGui import QIcon
-from PySide6.QtWidgets import QAbstractSpinBox, QComboBox, QLineEdit, QSpinBox, QWidget
+from PySide6.QtWidgets import QAbstractSpinBox, QComboBox, QLineEdit, QSpinBox, QStyle, QWidget
 
 from soulsgui.gui.icons import dress
 from soulsgui.gui.widgets.labels import set_tip
@@ -77,6 +77,12 @@ class ChoiceBox(QComboBox):
             self.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
             self.setMinimumContentsLength(characters)
         self.offer(choices, None)
+
+    def showPopup(self) -> None:
+        """Show each choice whole, however narrow the box is."""
+        bar_px = self.style().pixelMetric(QStyle.PixelMetric.PM_ScrollBarExtent)
+        self.view().setMinimumWidth(self.view().sizeHintForColumn(0) + bar_px)
+        super().showPopup()
 
     def offer(self, choices: Iterable[tuple[str, Any]], chosen: Any) -> None:
         """Offer these, and show the one that has this data, else the first; nobody is told of it."""
