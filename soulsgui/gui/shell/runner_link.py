@@ -49,8 +49,10 @@ logger = logging.getLogger(__name__)
 HELLO_TIMEOUT_S = 1.0
 _PING_EVERY_S = 10.0
 _MOST_BYTES = 16 * 2**20  # of an answer, or of one message of the feed
-_NO_ANSWER = (ValueError, OverflowError, RecursionError)
-"""What reading something that is no answer of a runner may end with: numbers beyond all, deep nesting."""
+_NO_ANSWER = (ValueError, OverflowError, RuntimeError)
+"""What reading something that is no answer of a runner may end with: numbers beyond all, deep nesting; and
+one that ended in the middle, because the link was closed.
+"""
 _CHUNK_BYTES = 2**20
 _CAUSE_LINES = 8
 _TAIL_BYTES = 16 * 2**10
