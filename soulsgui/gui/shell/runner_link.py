@@ -177,6 +177,7 @@ class RunnerLink:
         self._session: ClientSession | None = None
         self._socket: ClientWebSocketResponse | None = None
         self._watched = Watch(watch={})
+        self._closed = False
 
     async def hello(self, timeout_s: float = HELLO_TIMEOUT_S) -> Hello:
         """Ask who answers; somebody else than a runner counts as nobody."""
@@ -313,7 +314,8 @@ class RunnerLink:
             raise _no_runner(self.control) from error
 
     async def close(self) -> None:
-        """End every connection."""
+        """End every connection, for good."""
+        self._closed = True
         if self._session is not None:
             session, self._session = self._session, None
             await session.close()
@@ -321,6 +323,8 @@ class RunnerLink:
     def _opened(self) -> "ClientSession":
         import aiohttp
 
+        if self._closed:  # a call that was sent in this moment: nobody would close what it opens
+            raise ServerUnreachableError("The connection ended.")
         if self._session is None:
             headers = {
                 "Authorization": f"Bearer {self.control.token}",

@@ -470,6 +470,13 @@ async def test_an_answer_whose_link_was_closed_in_its_middle_is_none(
         await link.command("runs.list", {})
 
 
+async def test_a_link_that_was_closed_opens_nothing(listen: Listen) -> None:
+    link = await listen(telling("nothing"))
+    await link.close()
+    with pytest.raises(ServerUnreachableError, match="ended"):
+        await link.command("runs.list", {})
+
+
 def telling(message: str) -> Handler:
     """A feed that says this and ends."""
 
