@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 Values = NDArray[np.float64]
 _MOST_DECADES = 7
+_LARGEST = 1e307  # of a place that has a value: powers of ten go little beyond
 
 
 class ScaleKind(StrEnum):
@@ -55,7 +56,8 @@ class Scale:
             case ScaleKind.LOG:
                 return float(10.0 ** min(place, 300.0))
             case ScaleKind.SYMLOG:
-                return math.copysign(self.unit * (10.0 ** min(abs(place), 300.0) - 1.0), place)
+                size = self.unit * (10.0 ** min(abs(place), 300.0) - 1.0)
+                return math.copysign(min(size, _LARGEST), place)
 
     def ticks(self, low: float, high: float) -> list[float]:
         """Return the values that have a tick between two places, rising; of a linear scale none."""

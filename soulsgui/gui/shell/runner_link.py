@@ -49,8 +49,10 @@ logger = logging.getLogger(__name__)
 HELLO_TIMEOUT_S = 1.0
 _PING_EVERY_S = 10.0
 _MOST_BYTES = 16 * 2**20  # of an answer, or of one message of the feed
-_NO_ANSWER = (ValueError, OverflowError, RecursionError)
-"""What reading something that is no answer of a runner may end with: numbers beyond all, deep nesting."""
+_NO_ANSWER = (ValueError, OverflowError, RuntimeError)
+"""What reading something that is no answer of a runner may end with: numbers beyond all, deep nesting; and
+one that ended in the middle, because the link was closed.
+"""
 _CHUNK_BYTES = 2**20
 _CAUSE_LINES = 8
 _TAIL_BYTES = 16 * 2**10
@@ -175,6 +177,7 @@ class RunnerLink:
         self._session: ClientSession | None = None
         self._socket: ClientWebSocketResponse | None = None
         self._watched = Watch(watch={})
+        self._closed = False
 
     async def hello(self, timeout_s: float = HELLO_TIMEOUT_S) -> Hello:
         """Ask who answers; somebody else than a runner counts as nobody."""
@@ -311,7 +314,8 @@ class RunnerLink:
             raise _no_runner(self.control) from error
 
     async def close(self) -> None:
-        """End every connection."""
+        """End every connection, for good."""
+        self._closed = True
         if self._session is not None:
             session, self._session = self._session, None
             await session.close()
@@ -319,6 +323,8 @@ class RunnerLink:
     def _opened(self) -> "ClientSession":
         import aiohttp
 
+        if self._closed:  # a call that was sent in this moment: nobody would close what it opens
+            raise ServerUnreachableError("The connection ended.")
         if self._session is None:
             headers = {
                 "Authorization": f"Bearer {self.control.token}",

@@ -47,3 +47,8 @@ def test_ticks_are_powers_of_ten(scale: Scale, low: float, high: float, ticks: l
 
 def test_of_many_decades_some_have_no_tick() -> None:
     assert len(Scale(ScaleKind.LOG).ticks(-30.0, 30.0)) <= 8
+
+
+def test_ticks_end_where_numbers_do() -> None:
+    scale = Scale.for_values(ScaleKind.SYMLOG, 1e308)
+    assert max(scale.ticks(-50.0, 50.0)) <= 1e308

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from aiohttp import web
+from aiohttp import StreamReader, web
 from PySide6.QtCore import QEvent, QTimer
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
@@ -453,6 +453,28 @@ async def listen() -> AsyncIterator[Listen]:
         await link.close()
     for runner in runners:
         await runner.cleanup()
+
+
+async def test_an_answer_whose_link_was_closed_in_its_middle_is_none(
+    listen: Listen, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def answer(request: web.Request) -> web.StreamResponse:
+        return web.json_response({"ok": True, "result": {}})
+
+    async def closed(_: StreamReader) -> bytes:
+        raise RuntimeError("Connection closed.")  # as aiohttp says it
+
+    link = await listen(answer)
+    monkeypatch.setattr(StreamReader, "readany", closed)
+    with pytest.raises(ServerUnreachableError):
+        await link.command("runs.list", {})
+
+
+async def test_a_link_that_was_closed_opens_nothing(listen: Listen) -> None:
+    link = await listen(telling("nothing"))
+    await link.close()
+    with pytest.raises(ServerUnreachableError, match="ended"):
+        await link.command("runs.list", {})
 
 
 def telling(message: str) -> Handler:
