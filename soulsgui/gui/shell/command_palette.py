@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, NamedTuple
 
+import shiboken6
 from PySide6.QtCore import QCoreApplication, QEvent, QObject, QSize, Qt, QTimer
 from PySide6.QtGui import QAction, QKeyEvent, QKeySequence
 from PySide6.QtWidgets import (
@@ -102,6 +103,11 @@ class _Control(NamedTuple):
     @property
     def _pressed(self) -> QAbstractButton | QAction:
         return self.button if self.entry is None else self.entry
+
+    @property
+    def lives(self) -> bool:
+        """Whether it is still there: menus are made anew now and then."""
+        return shiboken6.isValid(self.button) and shiboken6.isValid(self._pressed)
 
     @property
     def _says(self) -> str:
@@ -203,6 +209,10 @@ def _press(controls: list[_Control], name: str, window: "MainWindow", waited_ms:
     """
     if window.pages.shown != name:
         return  # somebody has turned to another one meanwhile
+    controls = [one for one in controls if one.lives]
+    if not controls:
+        window.notify("info", "The page has changed meanwhile.", "Look for it once more.")
+        return
     for control in controls:
         control.bring_to_front()
         if control.button.isVisible() and not control.why_not:
