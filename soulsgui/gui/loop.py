@@ -6,7 +6,6 @@ Never `.exec()` a dialog inside a coroutine: the task would be lost. `open()` it
 import asyncio
 import gc
 import logging
-import re
 import sys
 import threading
 from collections.abc import Callable, Coroutine, Iterator
@@ -28,11 +27,8 @@ OnError = Callable[[str, BaseException], None]
 """Told of an error nobody caught: a sentence for the user, and the error."""
 
 
-_ASKED_BY_QT = re.compile(r"event|eventFilter|\w+Event|paint|data|\w*[sS]izeHint|heightForWidth")
-
-
 def _tell_errors_whole() -> None:
-    """Let classes that are made from now on leave errors as objects in what Qt asks of them.
+    """Let classes that are made from now on leave errors as objects in methods of Qt that they write anew.
 
     Before Python 3.12 an error of C code, as of `int("x")`, is mere words until somebody catches it. Where
     Python called Qt and Qt calls such a method, the binding takes it for an object: that ends the process.
@@ -50,8 +46,10 @@ def _tell_errors_whole() -> None:
 
     def made(cls: type[QObject], /, **kwargs: Any) -> None:
         super(QObject, cls).__init_subclass__(**kwargs)
+        of_qt = [vars(base) for base in cls.__mro__ if base.__module__.startswith("PySide6.")]
         for name, method in list(vars(cls).items()):
-            if isinstance(method, FunctionType) and _ASKED_BY_QT.fullmatch(name):
+            anew = name != "__init__" and any(name in methods for methods in of_qt)
+            if anew and isinstance(method, FunctionType):
                 setattr(cls, name, whole(method))
 
     QObject.__init_subclass__ = classmethod(made)  # type: ignore[assignment]

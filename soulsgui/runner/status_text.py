@@ -7,7 +7,7 @@ from typing import Any
 
 from soulsgui.errors import printable
 from soulsgui.runner.services.outcome import duration_words
-from soulsgui.wire.control.results import KeptEvaluation
+from soulsgui.wire.control.results import Evaluated, KeptEvaluation
 from soulsgui.wire.control.states import GONE, is_paused_there
 from soulsgui.wire.keys import inference_number
 from soulsgui.wire.messages.node import Staleness
@@ -354,7 +354,7 @@ def return_words(value: float) -> str:
     return f"{value:.1f}" if abs(value) < _LARGE_RETURN else f"{value:.4g}"
 
 
-def spread_words(found: KeptEvaluation) -> str:
+def spread_words(found: Evaluated | KeptEvaluation) -> str:
     """Return the mean return of an evaluation with its standard deviation."""
     return f"{return_words(found.mean_return)} ± {return_words(found.std_return)}"
 

@@ -126,6 +126,30 @@ while time.monotonic() < end:
     app.processEvents()
 """
 
+ERROR_OF_C_CODE = """
+from soulsgui.gui import app
+from PySide6.QtCore import QAbstractTableModel, Qt
+from PySide6.QtWidgets import QApplication, QTableView
+from soulsgui.gui.widgets import labels
+
+class Model(QAbstractTableModel):
+    rowCount = columnCount = lambda *_: 1
+    data = lambda *_: None
+
+    def sort(self, column, order):
+        return min(None, column)
+
+qapp = QApplication([])
+label, table, model = labels.IconLabel(16), QTableView(), Model()
+label.show_icon("power", "idle")
+labels.colours_of = lambda _: int("x")
+table.setModel(model)
+try:
+    {}
+except (TypeError, ValueError):
+    print("told")
+"""
+
 
 @pytest.fixture(autouse=True)
 def _restored() -> Iterator[None]:
@@ -170,19 +194,8 @@ def test_timers_of_a_closed_loop_do_no_harm_wherever_it_is_freed() -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_an_error_of_c_code_where_python_called_qt_does_not_end_the_process() -> None:
-    lines = (
-        "from soulsgui.gui import app",
-        "from PySide6.QtWidgets import QApplication",
-        "from soulsgui.gui.widgets import labels",
-        "qapp, label = QApplication([]), labels.IconLabel(16)",
-        "label.show_icon('power', 'idle')",
-        "labels.colours_of = lambda _: int('x')",
-        "try:",
-        "    label.grab()",
-        "except ValueError:",
-        "    print('told')",
-    )
-    words = (sys.executable, "-c", "\n".join(lines))
+@pytest.mark.parametrize("calls_qt", ["label.grab()", "table.sortByColumn(0, Qt.SortOrder.AscendingOrder)"])
+def test_an_error_of_c_code_where_python_called_qt_does_not_end_the_process(calls_qt: str) -> None:
+    words = (sys.executable, "-c", ERROR_OF_C_CODE.format(calls_qt))
     done = subprocess.run(words, capture_output=True, text=True, timeout=LIMIT_S)
     assert (done.returncode, done.stdout) == (0, "told\n"), done.stderr

@@ -171,7 +171,12 @@ class Program:
     def say_telemetry(self, farewell: str = "") -> None:
         path = self.run.root / "verdict.json"
         verdict = Verdict.read(path.read_bytes()) if path.exists() else None
-        told: dict[str, Any] = {"phase": "collecting", "episodes": self.tick, "verdict": verdict}
+        told: dict[str, Any] = {
+            "phase": "collecting",
+            "attempt": 1,
+            "episodes": self.tick,
+            "verdict": verdict,
+        }
         told["mean_return"] = verdict.best_score if verdict is not None else None
         self.say("telemetry", farewell=farewell, **told)
 

@@ -63,7 +63,7 @@ def stack(*parts: QWidget, on: QWidget | None = None) -> QStackedLayout:
 class SteadySplitter(QSplitter):
     """Only its last part makes room for what comes and goes around it, such as a message.
 
-    All parts share what a window gains or loses that is made larger or smaller.
+    When the window itself is made larger or smaller, all parts share the difference.
     """
 
     def __init__(self, way: Qt.Orientation, parent: QWidget | None = None) -> None:

@@ -22,6 +22,7 @@ from soulsgui.runner.run.library import named_checkpoint
 from soulsgui.runner.run.scores import keep_evaluation
 from soulsgui.runner.run.start import override_layer
 from soulsgui.runner.server.bus import ANSWER_LIMIT_S
+from soulsgui.runner.status_text import return_words, spread_words
 from soulsgui.telemetry.store import played_as_asked
 from soulsgui.wire import control
 from soulsgui.wire.control import ErrorCode
@@ -65,9 +66,9 @@ async def evaluate(
         )
     if not (params.overrides or params.frames):
         await asyncio.to_thread(keep_evaluation, run, found, played)
-        spread = f" ± {found.std_return:.4g}" if found.episodes > 1 else ""
-        gave = f"over {counted(found.episodes, 'episode')}: mean return {found.mean_return:.4g}{spread}."
-        what = f"The weights of update {found.updates:,} were evaluated {gave}"
+        returns = spread_words(found) if found.episodes > 1 else return_words(found.mean_return)
+        over = f"over {counted(found.episodes, 'episode')}: mean return {returns}"
+        what = f"The weights of update {found.updates:,} were evaluated {over}"
         runner.events.add("info", what, run_id=run.run_id)
     return found
 

@@ -126,20 +126,15 @@ def run_state(view: RunView) -> tuple[RunState, str]:
     return "running", "confirming the goal with greedy episodes" if view.confirming else node.detail
 
 
-def goal_reached(
-    trainer: NodeState | None, telemetry: NodeState | None, resumed_after: int | None = None
-) -> Reached:
-    """Return the goal that a node says was reached, empty while none is.
-
-    What attempts up to the one that it was resumed after have reached does not count.
-    """
-    if telemetry is not None and resumed_after is not None and telemetry.attempt <= resumed_after:
-        telemetry = None  # the trainer has not begun yet: it tells how the attempt before ended
-    if telemetry is not None and telemetry.verdict is not None and telemetry.verdict.reached:
+def goal_reached(trainer: NodeState | None, telemetry: NodeState | None) -> Reached:
+    """Return the goal that a node says was reached, empty while none is."""
+    if trainer is None:
+        return ""
+    # Until the trainer has begun its attempt, telemetry tells how the one before ended.
+    verdict = telemetry.verdict if telemetry is not None and telemetry.attempt == trainer.attempt else None
+    if verdict is not None and verdict.reached:
         return "mean_return"
-    if trainer is not None and trainer.stop_reached:
-        return "env_steps"
-    return ""
+    return "env_steps" if trainer.stop_reached else ""
 
 
 def with_progress(

@@ -94,7 +94,6 @@ class RunSession:
         self._began = time.time()
         self._written_at = float("-inf")
         self._chosen_after: int | None = 0  # a checkpoint may be chosen for attempts after this one
-        self._resumed_after: int | None = None  # the attempt that it was resumed after
         self._came_to: dict[int, int] = {}
         if left is not None:
             self.end_because(left.ending, left.error, left.saves)
@@ -145,7 +144,6 @@ class RunSession:
         bus = self._context.bus
         # Nothing is saved before the trainer has begun an attempt: what is best now, another process held.
         self._best.oldest = float("inf")
-        self._resumed_after = self.record.attempt
         try:
             self._rest(False)
             choose_checkpoint(self.run, checkpoint)
@@ -185,7 +183,7 @@ class RunSession:
         if self.ending or not self._started:
             return None  # whatever its services say, its environment is still being checked
         trainer, telemetry = self._node(TRAINER), self._node(TELEMETRY)
-        if reached := goal_reached(trainer, telemetry, self._resumed_after):
+        if reached := goal_reached(trainer, telemetry):
             return reached, ""
         if self.record.state == "failed":
             return "failed", self.record.detail

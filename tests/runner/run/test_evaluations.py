@@ -89,7 +89,7 @@ async def test_weights_that_are_trained_are_written_aside_until_they_were_played
     await asked(runner, model_id=4)
     # What is played for those who watch is no evaluation to look up again.
     told = [event for event in runner.events.since(0) if "evaluated" in event.what]
-    what = "The weights of update 1 were evaluated over 1 episode: mean return 1."
+    what = "The weights of update 1 were evaluated over 1 episode: mean return 1.0"
     assert [(event.what, event.run_id) for event in told] == [(what, run.run_id)]
     await call(runner, "run.stop")
     with pytest.raises(Refused, match="is not being trained"):

@@ -29,7 +29,7 @@ from soulsgui.runner.run.session import RunSession
 from soulsgui.runner.run.start import beginning, choose_checkpoint
 from soulsgui.runner.server.reader import ServerState
 from soulsgui.wire.control import CheckpointInfo, CheckpointParams, ErrorCode, RunStartParams
-from soulsgui.wire.keys import TELEMETRY, Keys
+from soulsgui.wire.keys import TELEMETRY, TRAINER, Keys
 from soulsgui.wire.manifest import CONFIG, MANIFEST, sha256_of
 from soulsgui.wire.messages.base import Instance
 from soulsgui.wire.messages.node import NodeState, Verdict
@@ -160,16 +160,14 @@ async def test_the_goal_that_the_attempt_before_reached_does_not_end_a_run_that_
     context: RunContext, run: RunFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Telemetry is there seconds before the trainer is, and tells what the attempt before has reached.
-    def tell(attempt: int) -> None:
-        state = NodeState(
-            name=TELEMETRY,
-            instance=Instance(),
-            tick=1,
-            run_id=run.run_id,
-            attempt=attempt,
-            verdict=Verdict(reached=True, reached_with=475.5),
+    def tell(name: str, attempt: int) -> None:
+        verdict = Verdict(reached=True, reached_with=475.5) if name == TELEMETRY else None
+        nodes[name] = NodeState(
+            name=name, instance=Instance(), tick=1, run_id=run.run_id, attempt=attempt, verdict=verdict
         )
-        nodes[TELEMETRY] = state
+
+    async def all_live(**_: Any) -> list[str]:
+        return [TELEMETRY]
 
     nodes: dict[str, NodeState] = {}
     record = RunRecord(id=run.run_id, state="starting", attempt=1)
@@ -180,10 +178,18 @@ async def test_the_goal_that_the_attempt_before_reached_does_not_end_a_run_that_
     monkeypatch.setattr("soulsgui.runner.run.session.spaces_are_known", lambda _: True)
     monkeypatch.setattr(session.services, "start", nobody)
     await session.resume("previous/1")
-    tell(attempt=1)
+    tell(TELEMETRY, attempt=1)
     assert session.look(time.monotonic(), 0.0) is None
-    tell(attempt=2)
-    assert session.look(time.monotonic(), 0.0) == ("mean_return", "")
+    # The next runner, after a crash of this one, knows no less.
+    taken_over = RunSession(context, run, Settings(), record, session.left())
+    monkeypatch.setattr(taken_over.services, "adopt", all_live)
+    await taken_over.adopt(session.left())
+    sessions = (session, taken_over)
+    assert [one.look(time.monotonic(), 0.0) for one in sessions] == [None, None]
+    tell(TRAINER, attempt=2)
+    assert [one.look(time.monotonic(), 0.0) for one in sessions] == [None, None]
+    tell(TELEMETRY, attempt=2)
+    assert [one.look(time.monotonic(), 0.0) for one in sessions] == [("mean_return", "")] * 2
 
 
 @pytest.mark.parametrize(

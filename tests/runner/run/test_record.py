@@ -69,14 +69,17 @@ def test_state_and_its_words(view: RunView, state: RunState, said: str) -> None:
 
 
 def test_a_goal_is_reached_when_a_node_says_so() -> None:
-    reached = node("telemetry", verdict=Verdict(reached=True))
+    reached = node("telemetry", attempt=2, verdict=Verdict(reached=True))
     for of_trainer, of_telemetry, said in (
         (None, None, ""),
         (node(), node("telemetry"), ""),
         (node(stop_reached=True), None, "env_steps"),
         (node(), node("telemetry", verdict=Verdict(best_score=1.0)), ""),
-        (node(), reached, "mean_return"),
-        (node(stop_reached=True), reached, "mean_return"),
+        (node(attempt=2), reached, "mean_return"),
+        (node(attempt=2, stop_reached=True), reached, "mean_return"),
+        # The attempt before reached it, and the run was resumed.
+        (None, reached, ""),
+        (node(attempt=3), reached, ""),
     ):
         assert goal_reached(of_trainer, of_telemetry) == said
 
