@@ -15,6 +15,7 @@ from typing import Any
 from soulsgui.wire import control
 from soulsgui.wire.messages.base import Message
 from soulsgui.wire.messages.metrics import Row
+from soulsgui.wire.messages.node import TrainingProgress
 
 MAX_MESSAGES = 2000
 MAX_BYTES = 8 * 2**20
@@ -130,9 +131,13 @@ class FeedPublisher:
         self._refreshed_at = float("-inf")
 
     def status(self, status: control.Status, now: float) -> None:
-        """Publish run, services, server and queue where they changed; what time moves, once a second."""
-        steady = _steady(status)
-        refresh = bool(status.services) and now - self._refreshed_at >= 1.0
+        """Publish run, services, server and queue where they changed; what time moves, once a second.
+
+        What moves all the time while a run trains, twice a second.
+        """
+        running = status.run.state == "running"
+        steady = _steady(status, running)
+        refresh = bool(status.services) and now - self._refreshed_at >= (0.5 if running else 1.0)
         if steady != self._status or refresh:
             self._status = steady
             self._refreshed_at = now
@@ -166,11 +171,13 @@ class FeedPublisher:
             self._feed.push(control.LogChange, lines=lines)
 
 
-def _steady(status: control.Status) -> tuple[Any, ...]:
-    """The state without what moves with time alone."""
-    run = status.run.model_copy(update={"seconds": 0.0, "checkpoint_age_s": None})
+def _steady(status: control.Status, running: bool) -> tuple[Any, ...]:
+    """The state without what moves with time alone, or with the training."""
+    progress = dict.fromkeys(TrainingProgress.model_fields) if running else {}
+    run = status.run.model_copy(update=progress | {"seconds": 0.0, "checkpoint_age_s": None})
     server = status.server.model_copy(update={"memory_bytes": 0, "disk_free_bytes": 0})
     moving = {"uptime_s": None, "cpu_percent": None, "memory_bytes": None, "restart_in_s": None}
+    moving |= {"phase": None, "detail": None} if running else {}
     services = [service.model_copy(update=moving) for service in status.services]
     return run, services, server, status.queue, status.allowed
 

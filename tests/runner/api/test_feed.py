@@ -103,6 +103,18 @@ async def test_state_is_published_when_it_changed_and_what_time_alone_moves_once
     assert len(target.pushed) == 5
 
 
+async def test_what_moves_with_the_training_is_published_twice_a_second_and_how_it_stands_at_once() -> None:
+    target = Collected()
+    publisher = FeedPublisher(target)
+    for tick in range(20):
+        publisher.status(status(state="running", updates=tick, env_steps=100 * tick), tick / 10)
+    assert [fields["run"].updates for fields in target.pushed] == [0, 5, 10, 15]
+    publisher.status(status(state="running", updates=20, wished_pause=True), 2.0)
+    publisher.status(status(state="paused", updates=20, wished_pause=True), 2.1)
+    publisher.status(status(state="paused", updates=21, wished_pause=True), 2.2)
+    assert [fields["run"].updates for fields in target.pushed[4:]] == [20, 20, 21]
+
+
 def told(target: Collected) -> list[tuple[list[str], list[str]]]:
     """Return the names of the clients that each message tells as changed and as removed."""
     return [
