@@ -36,12 +36,8 @@ def time_words(preset: Preset) -> str:
     if not preset.seconds:
         return ""
     minutes = preset.seconds / 60
-    took = (
-        f"{minutes:.0f}\N{NO-BREAK SPACE}min"
-        if minutes >= 1.5
-        else f"{preset.seconds:.0f}\N{NO-BREAK SPACE}s"
-    )
-    return f"about {took} on {preset.machine}"
+    count, unit = (minutes, "min") if minutes >= 1.5 else (preset.seconds, "s")
+    return f"about {count:.0f}\N{NO-BREAK SPACE}{unit} on {preset.machine}"
 
 
 def picture_of(env_id: str) -> QPixmap:
