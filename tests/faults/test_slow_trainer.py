@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from soulsgui.config.paths import RunFolder
+from soulsgui.runner.server.memory_guard import memory_used
 from soulsgui.wire.keys import Keys
 from soulsgui.wire.manifest import NOTE
 from tests.end_to_end.server import RunningServer, wait_for
@@ -67,7 +68,7 @@ def test_credits_hold_clients_back_while_the_trainer_sleeps(
         report.injected(f"SIGSTOP of the trainer for {seconds:g} s ({preset}, {LIMIT >> 20} MB of memory)")
         until = time.monotonic() + seconds
         while time.monotonic() < until:
-            most = max(most, int(connection.info("memory")["used_memory"]))
+            most = max(most, memory_used(connection.info("memory")))
             time.sleep(0.1)
         for client in server.status().clients:
             assert client.state in ("online", "waiting")
@@ -176,7 +177,7 @@ def test_a_memory_that_fills_up_is_warned_of_freed_and_the_run_goes_on(
     connection.hset(KEYS.clients, "flood", "{}")
 
     def fill(part: float) -> None:
-        while connection.info("memory")["used_memory"] < part * LIMIT:
+        while memory_used(connection.info("memory")) < part * LIMIT:
             connection.xadd(KEYS.chunks("flood"), {"c": b"x" * 2**15})
 
     wait_for(lambda: "flood" in [client.id for client in server.status().clients], "it is on the list")

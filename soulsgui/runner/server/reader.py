@@ -10,6 +10,7 @@ from typing import Generic, TypeVar, cast
 
 import redis
 
+from soulsgui.runner.server.memory_guard import memory_used
 from soulsgui.runner.services.processes import ProcessTree
 from soulsgui.wire.beats import BeatReader
 from soulsgui.wire.connection import AWAY, Address, connect
@@ -230,7 +231,7 @@ class ServerReader:
         return ServerStatus(
             url=url,
             version=f"{name} {info.get(f'{name}_version', '')}",
-            memory_bytes=int(info.get("used_memory", 0)),
+            memory_bytes=memory_used(info),
             memory_limit_bytes=int(info.get("maxmemory", 0)),
             reachable=True,
         )
