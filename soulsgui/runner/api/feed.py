@@ -20,7 +20,8 @@ from soulsgui.wire.messages.node import TrainingProgress
 MAX_MESSAGES = 2000
 MAX_BYTES = 8 * 2**20
 _BATCH = 64
-_MOST_CLIENTS = 500  # in a message: who reads it does nothing else meanwhile
+MOST_CLIENTS = 500
+"""In a message: who reads it does nothing else meanwhile."""
 _TOLD = control.StatusChange.model_fields.keys() & control.Status.model_fields.keys()
 
 
@@ -155,8 +156,8 @@ class FeedPublisher:
         for name in removed:
             del self._clients[name]
         self._clients |= {client.id: client for client in changed}
-        for first in range(0, len(changed), _MOST_CLIENTS):
-            self._feed.push(control.ClientsChange, changed=changed[first : first + _MOST_CLIENTS])
+        for first in range(0, len(changed), MOST_CLIENTS):
+            self._feed.push(control.ClientsChange, changed=changed[first : first + MOST_CLIENTS])
         if removed:
             self._feed.push(control.ClientsChange, changed=[], removed=removed)
 
