@@ -46,8 +46,9 @@ from tests.gui.shell.conftest import folders_below
 
 PICTURES = os.environ.get("SOULSGUI_PICTURES", "")
 ROOT = Path(__file__).parents[2]
-_SETTLE_S = 3.0  # before a picture: until tooltips, fades and marks stand still
-_UPDATES = 4  # until a curve has a shape
+_SETTLE_S = 1.5  # before a picture: until tooltips, fades and marks stand still
+_UPDATES = 10  # until a curve has a shape
+_SOLVED_LATER = "stop: {window: 100}"  # on pictures the run goes on
 Part = TypeVar("Part", bound=QWidget)
 
 
@@ -70,6 +71,8 @@ def home(tmp_path: Path) -> Iterator[Path]:
 def test_from_welcome_to_an_agent_that_is_watched(tmp_path: Path, home: Path, theme: str) -> None:
     folders = folders_below(home)
     folders.config.mkdir()
+    if PICTURES:
+        folders.overrides.write_text(_SOLVED_LATER, encoding="utf-8")
     preferences = Preferences(folders)
     preferences.theme = ThemeChoice(theme)
     preferences.settings.sync()

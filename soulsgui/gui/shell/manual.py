@@ -5,15 +5,17 @@ from pathlib import Path
 from typing import Any
 
 from PySide6.QtCore import Qt, QTimer, QUrl
-from PySide6.QtGui import QDesktopServices, QTextCursor, QTextDocument
+from PySide6.QtGui import QDesktopServices, QImage, QTextCursor, QTextDocument
 from PySide6.QtWidgets import QPushButton, QTextBrowser, QWidget
 
 from soulsgui.config.paths import shipped
+from soulsgui.gui.icons import colours_of
 from soulsgui.gui.widgets.dialog import FittingDialog
 
 START = "window.md"
 _CHARACTERS = 96
 _LINES = 34
+_PICTURE_CHARACTERS = 80
 _HEADING = re.compile(r"(?:\A#|^##) (.+)", re.MULTILINE)
 _DIALECT = QTextDocument.MarkdownFeature.MarkdownDialectGitHub | QTextDocument.MarkdownFeature.MarkdownNoHTML
 
@@ -25,11 +27,23 @@ def manual_pages() -> dict[Path, list[str]]:
 
 
 class _Pages(QTextBrowser):
-    """Shows text alone: whatever a page names, nothing is loaded for it."""
+    """Shows text, and the pictures of the window in the colours that it has: nothing else is loaded."""
 
     def loadResource(self, kind: int, name: QUrl | str) -> Any:
-        """Load nothing."""
-        return None
+        """Return a picture of the manual as wide as the text; None for whatever else a page names."""
+        url = QUrl(name)
+        shade = "dark" if colours_of(self).dark else "light"
+        file = shipped("docs") / "images" / Path(url.path()).name.replace("light", shade)
+        if not url.isRelative() or not file.is_file():
+            return None
+        ratio = self.devicePixelRatio()
+        width = self.fontMetrics().averageCharWidth() * _PICTURE_CHARACTERS * ratio
+        image = QImage(str(file))
+        image = image.scaledToWidth(
+            min(round(width), image.width()), Qt.TransformationMode.SmoothTransformation
+        )
+        image.setDevicePixelRatio(ratio)
+        return image
 
 
 class ManualDialog(FittingDialog):

@@ -18,7 +18,7 @@ from soulsgui.gui.shell.command_palette import CommandPalette
 from soulsgui.gui.shell.manual import START, ManualDialog
 from soulsgui.gui.shell.pages import page_entries
 from soulsgui.gui.shell.server_selector import AddServerDialog
-from soulsgui.gui.theme import Theme
+from soulsgui.gui.theme import Theme, ThemeChoice
 from soulsgui.gui.watching.player import Player
 
 ROOT = Path(__file__).parents[3]
@@ -95,6 +95,20 @@ def test_links_lead_on_and_back(qtbot: QtBot, manual: ManualDialog, monkeypatch:
     assert asked == ["https://arxiv.org/abs/1312.5602"]
 
 
-def test_nothing_is_loaded_for_what_a_page_names(manual: ManualDialog) -> None:
-    for name in ("https://example.org/a.png", (shipped("docs") / START).as_uri()):
+def test_pictures_are_of_the_window_as_it_looks(manual: ManualDialog, theme: Theme) -> None:
+    shown = re.findall(r"!\[.+\]\((.+)\)", (shipped("docs") / START).read_text(encoding="utf-8"))
+    files = {f"images/{file.name}" for file in (shipped("docs") / "images").iterdir()}
+    assert files == {name.replace("light", shade) for name in shown for shade in ("light", "dark")}
+    middle = {}
+    for choice in (ThemeChoice.LIGHT, ThemeChoice.DARK):
+        theme.choose(choice)
+        picture = manual.text.loadResource(QTextDocument.ResourceType.ImageResource.value, QUrl(shown[0]))
+        assert 0 < picture.width() < manual.width()
+        middle[choice] = picture.pixelColor(5, picture.height() // 2).lightness()
+    assert middle[ThemeChoice.DARK] < 128 < middle[ThemeChoice.LIGHT]
+
+
+def test_nothing_else_is_loaded_for_what_a_page_names(manual: ManualDialog) -> None:
+    afar = "https://example.org/images/welcome_light.png"
+    for name in (afar, (shipped("docs") / START).as_uri(), "images/../window.md", "../README.md", "images/"):
         assert manual.text.loadResource(QTextDocument.ResourceType.ImageResource.value, QUrl(name)) is None
