@@ -4,7 +4,7 @@ import asyncio
 import json
 import logging
 import shutil
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -67,9 +67,10 @@ def config_summary(different: Mapping[str, Any], base: str) -> str:
     return f"{named}, else as {base}" if named else f"as {base}"
 
 
-def _summary(base: str, made_from: Settings, settings: Settings) -> str:
+def _summary(base: str, made_from: Settings, settings: Settings, asked: Collection[str]) -> str:
     known = all_settings()
-    changes = (one for one in changed(made_from, settings) if not known[one.key].effect.of_server)
+    changes = [one for one in changed(made_from, settings) if not known[one.key].effect.of_server]
+    changes.sort(key=lambda one: one.key not in asked)  # what this run alone has, first: the end may be cut
     return config_summary({one.key: one.after for one in changes}, base)
 
 
@@ -85,7 +86,8 @@ def beginning(folders: Folders, library: Library, params: RunStartParams, base: 
         settings = combine(layers)
         preset = layers[1 : -len(above) - 1]  # one at most: between the defaults and the user's own settings
         name = preset[0].source if preset else "the defaults"
-        return Beginning(settings, summary=_summary(name, combine(over_defaults(preset)), settings))
+        made_from = combine(over_defaults(preset))
+        return Beginning(settings, summary=_summary(name, made_from, settings, params.overrides))
     if params.preset:
         raise UsageError(
             "A run from a checkpoint has the settings of that checkpoint: it can't be combined with a "
@@ -116,7 +118,7 @@ def beginning(folders: Folders, library: Library, params: RunStartParams, base: 
     asks = agreed.asks(found, settings)
     if asks is not None and params.trust not in (TRUST_ANY, asks.digest):
         raise RunNotAgreedError(f"The checkpoint {path}", asks)
-    summary = _summary(f"checkpoint {params.from_checkpoint}", found, settings)
+    summary = _summary(f"checkpoint {params.from_checkpoint}", found, settings, params.overrides)
     return Beginning(settings, path, summary)
 
 

@@ -93,11 +93,14 @@ def test_a_preset_fills_the_fields_and_names_what_still_wins(qtbot: QtBot, feed:
     dialog = new_run(qtbot, feed, preset="lunarlander_ppo")
     assert dialog.goal.text() == "200"
     assert "Until it lands well. Took about 2\N{NO-BREAK SPACE}min on 2 cores." in dialog.hint.text()
-    assert "env.id = Acrobot-v1" in dialog.hint.text()
+    assert dialog.differs.text() == "env.id = Acrobot-v1, else as the preset LunarLander"
     dialog.name.setText(" second ")
     dialog.note.setPlainText("try it")
     dialog.clients.setValue(3)
     dialog.goal.clear()
+    assert dialog.differs.text() == (
+        "env.id = Acrobot-v1, clients.local = 3, stop.mean_return = null, else as the preset LunarLander"
+    )
     dialog.start.click()
     assert started(feed) == {
         "preset": "lunarlander_ppo",
@@ -157,7 +160,7 @@ def test_a_dialog_opens_before_settings_that_are_none(qtbot: QtBot, feed: FakeFe
     dialog.as_sweep.click()
 
 
-def test_a_list_that_means_the_same_as_in_the_preset_is_no_setting_that_wins(
+def test_a_list_that_means_the_same_as_in_the_preset_does_not_differ_from_it(
     qtbot: QtBot, feed: FakeFeed
 ) -> None:
     preset = LUNAR.model_copy(update={"values": {"network.hidden_sizes": [64]}})
@@ -165,7 +168,7 @@ def test_a_list_that_means_the_same_as_in_the_preset_is_no_setting_that_wins(
     feed.answers["config.get"] = CONFIG | {"saved": {"network.hidden_sizes": (64,)}}
     dialog = opened(qtbot, feed, preset=preset.name)
     qtbot.waitUntil(lambda: "Until it lands well." in dialog.hint.text())
-    assert "win" not in dialog.hint.text()
+    assert dialog.differs.text() == "As the preset LunarLander"
 
 
 def test_each_preset_has_a_picture_of_what_it_trains(qapp: QApplication) -> None:
@@ -240,7 +243,10 @@ def test_nothing_waits_where_nothing_goes_on_and_a_checkpoint_brings_its_own_set
     assert not dialog.preset.isVisible()
     assert dialog.clients.value() == 5
     assert "from the checkpoint r1/history/8" in dialog.hint.text()
+    assert dialog.differs.text() == "As the checkpoint"
+    assert dialog.config.isHidden()
     dialog.clients.setValue(1)
+    assert dialog.differs.text() == "clients.local = 1, else as the checkpoint"
     dialog.start.click()
     params = feed.sent_of("run.start")[0].params
     assert (params["from"], params["overrides"]) == ("r1/history/8", {"clients.local": 1})
