@@ -207,7 +207,7 @@ class NewRunDialog(FormDialog):
         form.addRow("&Preset", self.preset)
         form.setRowVisible(self.preset, not self._checkpoint)
         form.addRow("", self._task)
-        form.addRow("Settings", row((self.differs, 1), (self.config, Qt.AlignmentFlag.AlignTop)))
+        form.addRow("Settings", row((self.differs, 1), self.config))
         self.config.setVisible(not self._checkpoint)
         form.addRow("&Name", self.name)
         form.addRow("N&ote", self.note)
@@ -285,7 +285,7 @@ class NewRunDialog(FormDialog):
         if sweep:
             self.sweep.show(True)
         choice = self._choice()
-        if choice is None:
+        if choice is None or self._waiting_words:
             self._update()
             return
         if sweep:
@@ -359,8 +359,9 @@ class NewRunDialog(FormDialog):
     @property
     def _waiting_words(self) -> str:
         """What is asked for still without which the wrong run would begin; empty for nothing."""
-        preset = self._wanted_preset and not self._shipped.known
-        return "Asking for the settings …" if self._config is None or preset else ""
+        preset = self._wanted_preset or (self._config.preset if self._config is not None else "")
+        waits = self._config is None or (preset and not self._shipped.known)
+        return "Asking for the settings …" if waits else ""
 
     def _send(self, if_active: str = "") -> Call:
         self.wrong.hide()

@@ -289,6 +289,20 @@ def test_nothing_moves_when_the_settings_come(qtbot: QtBot, feed: FakeFeed) -> N
     assert dialog.name.geometry() == place
 
 
+def test_settings_are_shown_once_the_preset_of_the_file_is_known_too(qtbot: QtBot, feed: FakeFeed) -> None:
+    feed.answers = {}
+    dialog = opened(qtbot, feed)
+    qtbot.waitUntil(lambda: asked(feed) == [1, 1])
+    feed.sent_of("config.get")[0].call.answer(CONFIG | {"preset": LUNAR.name, "saved": {}})
+    assert dialog.hint.text() == "Asking for the settings …"
+    assert not dialog.start.isEnabled()
+    assert dialog.differs.text() == ""
+    feed.sent_of("config.presets")[0].call.answer(PRESETS)
+    assert dialog.differs.text() == "As the preset LunarLander"
+    assert dialog.goal.text() == "200"
+    assert dialog.start.isEnabled()
+
+
 def test_a_goal_that_is_no_number_is_not_taken_for_none(qtbot: QtBot, feed: FakeFeed) -> None:
     dialog = new_run(qtbot, feed)
     qtbot.keyClicks(dialog.goal, "1e")
