@@ -161,16 +161,17 @@ class NewRunDialog(FormDialog):
         self.no_goal = wrapped(no_number, self, "bad", selectable=True)
         self.hint = muted(wrapped("", self, selectable=True))
         self.differs = wrapped("", self, selectable=True)
-        self.differs.setMinimumHeight(
-            self.fontMetrics().lineSpacing() * 2
-        )  # so that nothing moves once they are known
         self.config = FittingButton("Config…", "page-config", self)
         self.config.setAutoDefault(False)
         self.config.clicked.connect(self._open_config)
         self.active = wrapped("", self, "warning", selectable=True)
         self._task = QWidget(self)
         row((self.picture, Qt.AlignmentFlag.AlignTop), (self.hint, 1), on=self._task, margins=NO_MARGINS)
+        self._settings = QWidget(self)
+        row((self.differs, 1), self.config, on=self._settings, margins=NO_MARGINS)
+        # So that nothing moves once they are known.
         self._task.setMinimumHeight(_PICTURE_PX)
+        self._settings.setMinimumHeight(2 * self.fontMetrics().lineSpacing())
         for line in (self.no_goal, self.active):
             line.hide()
 
@@ -207,7 +208,7 @@ class NewRunDialog(FormDialog):
         form.addRow("&Preset", self.preset)
         form.setRowVisible(self.preset, not self._checkpoint)
         form.addRow("", self._task)
-        form.addRow("Settings", row((self.differs, 1), self.config))
+        form.addRow("Settings", self._settings)
         self.config.setVisible(not self._checkpoint)
         form.addRow("&Name", self.name)
         form.addRow("N&ote", self.note)

@@ -303,6 +303,18 @@ def test_settings_are_shown_once_the_preset_of_the_file_is_known_too(qtbot: QtBo
     assert dialog.start.isEnabled()
 
 
+def test_settings_that_differ_are_shown_in_as_many_lines_as_they_take(qtbot: QtBot, feed: FakeFeed) -> None:
+    keys = [key for key in defaults_layer().values if key.startswith("ppo.")]
+    saved = dict.fromkeys(keys, 0.125)
+    feed.answers["config.get"] = CONFIG | {"defaults": dict(defaults_layer().values), "saved": saved}
+    dialog = new_run(qtbot, feed)
+    said = dialog.differs.text()
+    assert said.endswith("…, else as the defaults")
+    assert 200 < len(said) < 250
+    qtbot.waitUntil(lambda: dialog.differs.height() >= dialog.differs.heightForWidth(dialog.differs.width()))
+    assert dialog.differs.height() > 2 * dialog.fontMetrics().lineSpacing()
+
+
 def test_a_goal_that_is_no_number_is_not_taken_for_none(qtbot: QtBot, feed: FakeFeed) -> None:
     dialog = new_run(qtbot, feed)
     qtbot.keyClicks(dialog.goal, "1e")
