@@ -19,6 +19,7 @@ from soulsgui.runner.run import manager
 from soulsgui.runner.run.queue import RunQueue
 from soulsgui.runner.run.record import RunRecord
 from soulsgui.runner.run.start import Beginning
+from soulsgui.runner.status_text import queue_rows
 from soulsgui.wire.api_client import ApiClient
 from soulsgui.wire.control import COMMANDS, RunStartParams
 from tests.runner.children import until_now
@@ -60,7 +61,9 @@ def test_a_queue_keeps_its_order_and_what_each_run_begins_with_in_a_file(
     )
     assert names(read, "run-a") == names(read)[1:]
     assert [one.settings.seed for one in read.waiting("run-a")] == [1, 7, 8, 9, 2]
-    assert {one.config_summary for one in read.waiting()} == {"as the defaults"}
+    head, *lines = queue_rows([one.model_dump() for one in read.waiting()]).split("\n")
+    assert head.endswith("SETTINGS")
+    assert all(line.endswith("as the defaults") for line in lines)
     read.move(6, 1)
     assert names(read)[:2] == ["a", "b seed 2"], "none goes before the one that goes on"
     assert [one.number for one in read.remove(first)] == [2, 3, 4]
