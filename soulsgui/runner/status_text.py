@@ -125,10 +125,11 @@ def queue_rows(queue: Sequence[Mapping[str, Any]], width: int | None = None) -> 
             str(one["seed"]),
             one["experiment"],
             f"continues with {one['run_id']}" if one["run_id"] else "",
+            one.get("config_summary", ""),
         ]
         for one in queue
     ]
-    heads = ("NUMBER", "NAME", "ENVIRONMENT", "ALGORITHM", "SEED", "EXPERIMENT", "")
+    heads = ("NUMBER", "NAME", "ENVIRONMENT", "ALGORITHM", "SEED", "EXPERIMENT", "", "SETTINGS")
     return "\n".join(_table(rows, heads, width))
 
 

@@ -1,5 +1,6 @@
 """The dialog that begins a run, or a sweep: preset, own settings, which of them win, name, clients, goal."""
 
+from collections import ChainMap
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -16,9 +17,11 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from soulsgui.config.errors import shortened
 from soulsgui.config.schema import shipped_values
 from soulsgui.gui import text
 from soulsgui.gui.config.differences import still_winning
+from soulsgui.gui.config.page import ConfigDialog
 from soulsgui.gui.config.sweep_fields import STEPS, SweepFields
 from soulsgui.gui.feed import Call, Feed
 from soulsgui.gui.fetch import Fetch
@@ -31,8 +34,9 @@ from soulsgui.gui.theme import GAP_M
 from soulsgui.gui.widgets.boxes import NO_MARGINS, column, row
 from soulsgui.gui.widgets.command_button import CommandButton, Stage, Words
 from soulsgui.gui.widgets.dialog import FormDialog
+from soulsgui.gui.widgets.fitting_button import FittingButton
 from soulsgui.gui.widgets.inputs import NumberBox
-from soulsgui.gui.widgets.labels import Label, Remark, muted, wrapped
+from soulsgui.gui.widgets.labels import Label, Remark, muted, set_tip, wrapped
 from soulsgui.gui.widgets.presets import ENVIRONMENT, PresetBox, picture_of, time_words
 from soulsgui.wire.control import ApiError, ConfigValues, Preset, RunPlace, SweepStatus
 
@@ -48,13 +52,19 @@ class RunSettings:
     overrides: Mapping[str, Any] = field(default_factory=dict)  # what wins over everything, by dotted key
     from_checkpoint: bool = False  # whether it begins with the settings of a run's checkpoint instead
 
+    @property
+    def _layers(self) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+        """What it is made from, and the user's own."""
+        if self.from_checkpoint:
+            return self.config.run, {}
+        return self.preset.values if self.preset is not None else {}, self.config.saved
+
+    def _over_shipped(self, *layers: Mapping[str, Any]) -> Mapping[str, Any]:
+        return ChainMap({}, *reversed(layers), shipped_values(self.config.defaults, *layers))
+
     def value(self, key: str) -> Any:
         """Return the value a setting would have; None where that is none: who begins the run is told why."""
-        preset = self.preset.values if self.preset is not None else {}
-        below = (self.config.run,) if self.from_checkpoint else (preset, self.config.saved)
-        chosen = (*below, self.overrides)
-        layers = (shipped_values(self.config.defaults, *chosen), *chosen)
-        found = next((layer[key] for layer in reversed(layers) if key in layer), None)
+        found = self._over_shipped(*self._layers, self.overrides).get(key)
         return None if specs()[key].check(found)[1] else found
 
     def changes(self, wanted: Mapping[str, Any]) -> dict[str, Any]:
@@ -62,7 +72,22 @@ class RunSettings:
         changed = {key: value for key, value in wanted.items() if value != self.value(key)}
         return {**self.overrides, **changed}
 
+    def different(self, wanted: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what differs from the preset, the checkpoint or the defaults, when these are wanted."""
+        made_from, own = self._layers
+        values = self._over_shipped(made_from, own, self.changes(wanted))
+        keys = still_winning(self._over_shipped(made_from), values)
+        return {key: values[key] for key in keys if not specs()[key].info.effect.of_server}
 
+    @property
+    def own(self) -> dict[str, Any]:
+        """What config.yaml has to set for a run with these settings."""
+        kept = self.config.saved.keys() | self.different({}).keys()
+        mine = {**self.config.saved, **self.overrides}
+        return {key: value for key, value in mine.items() if key in kept}
+
+
+_CURRENT = "Current settings"
 _MOST_CLIENTS = 64
 _MOST_SEEDS = 100
 _NOTE_LINES = 3
@@ -111,11 +136,10 @@ class NewRunDialog(FormDialog):
         feed.queue_changed.connect(self._update)
         feed.connection_changed.connect(self._connection_changed)
         self._offer_presets()
-        self._update()
         self._ask()
 
     def _make_fields(self) -> None:
-        none = "Settings of the chosen run" if self._overrides else "Current settings"
+        none = "Settings of the chosen run" if self._overrides else _CURRENT
         self.preset = PresetBox(none, self)
         self.preset.currentIndexChanged.connect(self._preset_chosen)
         self.picture = Label(parent=self)
@@ -136,22 +160,30 @@ class NewRunDialog(FormDialog):
         no_number = "That is not a number. Leave it empty for no goal."
         self.no_goal = wrapped(no_number, self, "bad", selectable=True)
         self.hint = muted(wrapped("", self, selectable=True))
+        self.differs = wrapped("", self, selectable=True)
+        self.config = FittingButton("Config…", "page-config", self)
+        self.config.setAutoDefault(False)
+        self.config.clicked.connect(self._open_config)
         self.active = wrapped("", self, "warning", selectable=True)
         self._task = QWidget(self)
         row((self.picture, Qt.AlignmentFlag.AlignTop), (self.hint, 1), on=self._task, margins=NO_MARGINS)
-        self._task.setMinimumHeight(_PICTURE_PX)  # so that nothing moves once it is known
+        self._settings = QWidget(self)
+        row((self.differs, 1), self.config, on=self._settings, margins=NO_MARGINS)
+        # So that nothing moves once they are known.
+        self._task.setMinimumHeight(_PICTURE_PX)
+        self._settings.setMinimumHeight(2 * self.fontMetrics().lineSpacing())
         for line in (self.no_goal, self.active):
             line.hide()
 
     def _make_last_fields(self) -> None:
         self.clients = NumberBox(0, _MOST_CLIENTS, self)
-        self.clients.valueChanged.connect(lambda: self._typed.add(self.clients))
+        self.clients.valueChanged.connect(partial(self._field_typed, self.clients))
         self.clients.setToolTip("How many clients play on the server's own machine")
         self.goal = QLineEdit(self)
         validator = QDoubleValidator(self.goal)
         validator.setLocale(QLocale.c())
         self.goal.setValidator(validator)
-        self.goal.textChanged.connect(self._goal_typed)
+        self.goal.textChanged.connect(partial(self._field_typed, self.goal))
         self.goal.setPlaceholderText("none: until it is stopped")
         self.goal.setToolTip("The run ends when the mean return of its last episodes reaches this")
 
@@ -176,6 +208,8 @@ class NewRunDialog(FormDialog):
         form.addRow("&Preset", self.preset)
         form.setRowVisible(self.preset, not self._checkpoint)
         form.addRow("", self._task)
+        form.addRow("Settings", self._settings)
+        self.config.setVisible(not self._checkpoint)
         form.addRow("&Name", self.name)
         form.addRow("N&ote", self.note)
         form.addRow("S&eeds", self.seeds)
@@ -252,7 +286,8 @@ class NewRunDialog(FormDialog):
         if sweep:
             self.sweep.show(True)
         choice = self._choice()
-        if choice is None:
+        if choice is None or self._waiting_words:
+            self._update()
             return
         if sweep:
             self.sweep.take_values()
@@ -267,18 +302,36 @@ class NewRunDialog(FormDialog):
         self._explain(choice)
         self._update()
 
-    def _goal_typed(self) -> None:
-        self._typed.add(self.goal)
-        self._update()
+    def _field_typed(self, field: QWidget, *_: object) -> None:
+        self._typed.add(field)
+        self._preset_chosen()
 
     @property
-    def _goal_is_wrong(self) -> bool:
-        return bool(self.goal.text()) and not self.goal.hasAcceptableInput()
+    def _wanted(self) -> dict[str, Any]:
+        """The settings that have a field here."""
+        goal = float(self.goal.text()) if self.goal.hasAcceptableInput() else None
+        return {CLIENTS: self.clients.value(), GOAL: goal}
+
+    def _open_config(self) -> None:
+        """Open the editor with these settings; what is saved there are then those of the run."""
+        choice = self._choice()
+        if choice is None:
+            return
+        dialog = ConfigDialog(self._feed, self.around("open_config"), self)
+        dialog.editor.begin_with(choice.own, self.preset.currentData() or choice.config.preset)
+        dialog.editor.head.save.finished.connect(self._config_saved)
+        dialog.open()
+
+    def _config_saved(self) -> None:
+        self._overrides = {}
+        self.preset.setItemText(0, _CURRENT)
+        self.preset.setCurrentIndex(0)
+        self._fetch_config.request()
 
     def _explain(self, choice: RunSettings) -> None:
         parts = [f"Trains {choice.value(ENVIRONMENT)}."]
         if self._checkpoint:
-            parts.append(f"It begins from the checkpoint {self._checkpoint}, with its settings.")
+            parts.append(f"It begins from the checkpoint {self._checkpoint}.")
         if self.as_sweep.isChecked():
             parts.append("Each trial is a run of the queue, with values that the search samples.")
         elif self.seeds.value() > 1:
@@ -288,17 +341,15 @@ class NewRunDialog(FormDialog):
         chosen = self._presets.get(self.preset.currentData())
         if chosen is not None:
             parts += [chosen.about, text.sentence(f"Took {time_words(chosen)}" if chosen.seconds else "")]
-        if self._overrides and chosen is not None:
-            parts.append("With the settings of the chosen run.")
-        own = {key: value for key, value in choice.config.saved.items() if key not in self._overrides}
-        winning = still_winning(chosen.values, own) if chosen is not None else []
-        if winning:
-            named = ", ".join(f"{key} = {as_yaml(own[key])}" for key in winning)
-            parts.append(f"Your own settings win over the preset: {named}.")
         self.hint.setText(" ".join(parts))
         picture = picture_of(str(choice.value(ENVIRONMENT)))
         self.picture.setPixmap(picture)
         self.picture.setVisible(not picture.isNull())
+        preset = f"the preset {choice.preset.title}" if choice.preset is not None else "the defaults"
+        base = "the checkpoint" if self._checkpoint else preset
+        named = [f"{key} = {as_yaml(value)}" for key, value in choice.different(self._wanted).items()]
+        set_tip(self.differs, "\n".join(named))
+        self.differs.setText(f"{shortened(', '.join(named))}, else as {base}" if named else f"As {base}")
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """Enter that is pressed before the settings are here begins the run as soon as they are."""
@@ -309,15 +360,15 @@ class NewRunDialog(FormDialog):
     @property
     def _waiting_words(self) -> str:
         """What is asked for still without which the wrong run would begin; empty for nothing."""
-        preset = self._wanted_preset and not self._shipped.known
-        return "Asking for the settings …" if self._config is None or preset else ""
+        preset = self._wanted_preset or (self._config.preset if self._config is not None else "")
+        waits = self._config is None or (preset and not self._shipped.known)
+        return "Asking for the settings …" if waits else ""
 
     def _send(self, if_active: str = "") -> Call:
         self.wrong.hide()
         self._update()
         choice = self._choice()
-        goal = float(self.goal.text()) if self.goal.text() else None
-        wanted = {CLIENTS: self.clients.value(), GOAL: goal}
+        wanted = self._wanted
         if self.as_sweep.isChecked():
             wanted[STEPS] = self.sweep.steps_wanted
             told = {"preset": self.preset.currentData(), "name": self.name.text().strip()}
@@ -376,11 +427,14 @@ class NewRunDialog(FormDialog):
             self.active.setText(f"{text.plural(waiting, 'One run waits', '{n} runs wait')} in the queue.")
         self.active.setVisible(active or bool(self._feed.status.queue))
         refusal = why_not(self._feed.connection)
-        wrong = self.no_goal.text() if self._goal_is_wrong else ""
+        unknown = refusal or self._waiting_words
+        self.config.allow(unknown, "See and change all of them; what you save there, this run takes")
+        is_wrong = self.goal.text() and not self.goal.hasAcceptableInput()
+        wrong = self.no_goal.text() if is_wrong else ""
         self.no_goal.setVisible(bool(wrong))
         missing = self.sweep.why_not if sweep and not self._waiting_words else ""
         self.missing.setText(missing)
-        reason = refusal or self._waiting_words or wrong or missing
+        reason = unknown or wrong or missing
         self.start.allow(reason)
         self.queue.setVisible(not sweep and (active or bool(self._feed.status.queue)))
         self.queue.allow(reason, "It begins when the runs before it have ended")

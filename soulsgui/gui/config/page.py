@@ -53,6 +53,8 @@ class ConfigEditor(QWidget):
         self._told_of: dict[str, Any] = {}  # the values that were set when these were told
         self._checked_text = ""
         self._not_read = ""  # why the file could not be had, while nothing is shown yet
+        self._wanted: tuple[Mapping[str, Any], str] | None = None
+        self._offered: str | None = None  # what the text became by that: nothing is lost with it
         self._after_saving: Callable[[bool], None] | None = None
         self._after_asking: Callable[[bool], None] | None = None
         self._soon = QTimer(self, singleShot=True, interval=_DEBOUNCE_MS)
@@ -123,6 +125,10 @@ class ConfigEditor(QWidget):
         self._show_in_front()
         self._settle()
 
+    def begin_with(self, own: Mapping[str, Any], preset: str) -> None:
+        """Offer these values and this preset to be edited, in place of those of the file."""
+        self._wanted = own, preset
+
     def refresh(self) -> None:
         """Ask for the file again."""
         self.running.refresh()
@@ -152,6 +158,9 @@ class ConfigEditor(QWidget):
         mine = self._draft.text
         if first or not self.unsaved:
             self._show_text(values)
+            if self._wanted is not None:
+                self._want(*self._wanted)
+                self._wanted, self._offered = None, self._draft.text
         elif values.hash == self._draft.base_hash:
             self._show_differences()
         elif values.text == mine:
@@ -387,7 +396,7 @@ class ConfigEditor(QWidget):
 
     def _ask_about_unsaved(self, words: LeaveWords, then: Callable[[bool], None], forget: bool) -> None:
         self._flush()
-        if not self.unsaved:
+        if not self.unsaved or self._draft.text == self._offered:
             then(True)
             return
         self._after_asking = then
@@ -455,7 +464,7 @@ class ConfigDialog(FittingDialog):
     section = "Config"
 
     def __init__(self, feed: Feed, shell: "Shell", parent: QWidget | None = None) -> None:
-        super().__init__("configDialog", "Configuration", parent)
+        super().__init__("configDialog", "Config", parent)
         self._settings = shell.settings()
         self.editor = ConfigEditor(feed, shell, self)
         self.arrange((self.editor, 1), foot=self.foot())

@@ -36,7 +36,7 @@ def with_status(run: RunSummary, status: RunStatus) -> RunSummary:
 
 
 class QueuedRow(RunSummary):
-    """A run that waits in the queue."""
+    """A run that waits in the queue; in the place of a note it has which of its settings differ."""
 
     number: int  # what its commands call it
     place: int  # 1 begins next
@@ -49,9 +49,8 @@ def queued_id(number: int) -> str:
 
 def queued_rows(queue: Iterable[QueuedRun]) -> list[QueuedRow]:
     """Return the runs that wait, as rows among the others."""
-    fields = ("name", "experiment", "sweep", "env_id", "algorithm", "agent", "seed", "number")
     return [
-        QueuedRow(id=queued_id(one.number), place=place, **{name: getattr(one, name) for name in fields})
+        QueuedRow(id=queued_id(one.number), place=place, note=one.config_summary, **one.model_dump())
         for place, one in enumerate(queue, start=1)
     ]
 
@@ -187,6 +186,7 @@ _BEST = (
     "The highest mean return during the run, that of its best model. "
     "The mean return at its end may be lower: it goes up and down while a run learns."
 )
+_PINNED = "Pinned: it can't be deleted."
 RUN_COLUMNS: tuple[Column[RunSummary], ...] = (
     Column(
         "state",
@@ -201,7 +201,7 @@ RUN_COLUMNS: tuple[Column[RunSummary], ...] = (
         "name",
         "Name",
         lambda run: f"      {_name(run)}" if group_of(run) else _name(run),
-        tip=lambda run: f"{run.id}\nPinned: it can't be deleted." if run.pinned else run.id,
+        tip=lambda run: "\n".join(filter(None, (run.id, _PINNED if run.pinned else "", run.note))),
         look=lambda run: Look("pin" if run.pinned else "", Tone.TEXT, ""),
         width=23,
     ),

@@ -61,8 +61,9 @@ class QueuePanel(QWidget):
         facts = [f"place {row.place} of {last}", row.env_id, algorithm_title(row), f"seed {row.seed}"]
         facts += [f"experiment {row.experiment}"] if row.experiment else []
         facts += [f"trial of the sweep {row.sweep}"] if row.sweep else []
-        begins = "It begins when those before it have ended, with the settings it was queued with."
-        self._facts.setText(f"{' · '.join(fact for fact in facts if fact)}\n{begins}")
+        begins = "It begins when those before it have ended, with the settings it was queued with"
+        begins += f": {row.note}" if row.note else ""
+        self._facts.setText(f"{' · '.join(fact for fact in facts if fact)}\n{begins}.")
         away, first, end = why_not(self._feed.connection), row.place == 1, row.place == last
         for name, refusal, hint in (
             ("first", "It begins next already." if first else "", "It begins before all others that wait"),

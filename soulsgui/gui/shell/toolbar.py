@@ -286,7 +286,7 @@ class Toolbar(QToolBar):
         spring = QWidget(self)
         spring.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
         self.addWidget(spring)
-        self.configure = self._placed(FittingButton("&Configure", "configure", self), "configure")
+        self.config = self._placed(FittingButton("&Config", "page-config", self), "config")
         self.events = EventsButton(self._feed, preferences, self)
         self._of_server.append(self.addWidget(self.events))
         self.servers = ServerSelector(preferences, self)
@@ -357,7 +357,7 @@ class Toolbar(QToolBar):
 
     def _fit(self) -> None:
         # The least important gives way first.
-        given_up = (self.configure, self.quicksave, self.resume, self.pause, self.stop, self.new_run)
+        given_up = (self.config, self.quicksave, self.resume, self.pause, self.stop, self.new_run)
         shown = [button for button in given_up if self._mode is Mode.SERVER]
         others = [self.events, self.badge, self.help, self.menu]
         named = [self.mode, self.servers] if self._mode is Mode.SERVER else [self.mode]
@@ -408,9 +408,9 @@ class Toolbar(QToolBar):
         ):
             button.allow(why_refused(name, connection, self._feed.status), hint)
         if connection.config is not None:
-            self.configure.allow("", "Fix the mistakes that keep the server from starting")
+            self.config.allow("", "Fix the mistakes that keep the server from starting")
         else:
-            self.configure.allow(why_not(connection), "Settings of the next run and the server")
+            self.config.allow(why_not(connection), "Settings of the next run and the server")
         state = run.state if connection.live else ""
         elsewhere = other_side(self._mode, state, self._client.playing)
         self.badge.setText(elsewhere)

@@ -204,7 +204,7 @@ class MainWindow(QMainWindow):
         self.pages.no_server.start_wanted.connect(self.start_wanted)
         self.pages.no_server.mend_wanted.connect(self.open_config)
         self.toolbar.new_run.clicked.connect(lambda: self.open_new_run())
-        self.toolbar.configure.clicked.connect(self.open_config)
+        self.toolbar.config.clicked.connect(self.open_config)
         self.toolbar.mode_wanted.connect(self.show_mode)
         self.toolbar.servers.wanted.connect(self.show_server)
         self.toolbar.servers.add_wanted.connect(self.open_add_server)

@@ -173,7 +173,7 @@ class RunManager:
             if not waits:
                 await self._make_room(params.if_active, going)
             AgreedRuns(folders).agree(settings)
-            entries = self.queue.entries_for(params, settings, begins.checkpoint, time.time())
+            entries = self.queue.entries_for(params, begins, time.time())
             if waits or len(entries) > 1:
                 self.queue.add(entries)
             place = RunPlace(run_id="", run_dir="", experiment=entries[0].experiment)

@@ -4,7 +4,7 @@ import logging
 import time
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
@@ -18,6 +18,9 @@ from soulsgui.runner.status_text import size_words
 from soulsgui.system import atomic_write, read_small
 from soulsgui.wire.control import ErrorCode, QueuedRun, RunStartParams
 from soulsgui.wire.messages.base import Message
+
+if TYPE_CHECKING:
+    from soulsgui.runner.run.start import Beginning
 
 logger = logging.getLogger(__name__)
 
@@ -105,10 +108,9 @@ class RunQueue:
         begun = [one for one in self._now.entries if one.run_id and one.run_id != active]
         return begun + [one for one in self._now.entries if not one.run_id]
 
-    def entries_for(
-        self, params: RunStartParams, settings: Settings, checkpoint: Path | None, wall_time: float
-    ) -> list[QueueEntry]:
+    def entries_for(self, params: RunStartParams, begins: "Beginning", wall_time: float) -> list[QueueEntry]:
         """Return the runs that a command asks for, one for each seed; none of them is in the queue yet."""
+        settings = begins.settings
         last = settings.seed + params.seeds - 1
         if last > _LARGEST_SEED:
             raise UsageError(
@@ -123,8 +125,9 @@ class RunQueue:
                 settings.model_copy(update={"seed": seed}),
                 name=f"{params.name} seed {seed}".strip() if several else params.name,
                 note=params.note,
-                checkpoint=str(checkpoint or ""),
+                checkpoint=str(begins.checkpoint or ""),
                 experiment=experiment,
+                config_summary=begins.summary,
             )
             for seed in range(settings.seed, last + 1)
         ]

@@ -4,13 +4,13 @@ import asyncio
 import json
 import logging
 import shutil
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from soulsgui.config.declaring import Effect, needs_goal
-from soulsgui.config.layers import combine, layers_of, load_run_settings
+from soulsgui.config.layers import combine, layers_of, load_run_settings, over_defaults
 from soulsgui.config.parsing import Layer, unknown_keys
 from soulsgui.config.paths import Folders, RunFolder
 from soulsgui.config.rules import broken_rules
@@ -58,6 +58,20 @@ class Beginning:
 
     settings: Settings
     checkpoint: Path | None = None  # What it begins from
+    summary: str = ""  # As `QueuedRun.config_summary`
+
+
+def config_summary(different: Mapping[str, Any], base: str) -> str:
+    """Return which settings of a run differ from what it is made from, as `QueuedRun.config_summary`."""
+    named = ", ".join(f"{key} = {json.dumps(value)}" for key, value in different.items())
+    return f"{named}, else as {base}" if named else f"as {base}"
+
+
+def _summary(base: str, made_from: Settings, settings: Settings, asked: Collection[str]) -> str:
+    known = all_settings()
+    changes = [one for one in changed(made_from, settings) if not known[one.key].effect.of_server]
+    changes.sort(key=lambda one: one.key not in asked)  # what this run alone has, first: the end may be cut
+    return config_summary({one.key: one.after for one in changes}, base)
 
 
 def beginning(folders: Folders, library: Library, params: RunStartParams, base: Layer) -> Beginning:
@@ -68,7 +82,12 @@ def beginning(folders: Folders, library: Library, params: RunStartParams, base: 
     """
     above = [base, override_layer(params.overrides)]
     if not params.from_checkpoint:
-        return Beginning(combine(layers_of(folders, params.preset, above)))
+        layers = layers_of(folders, params.preset, above)
+        settings = combine(layers)
+        preset = layers[1 : -len(above) - 1]  # one at most: between the defaults and the user's own settings
+        name = preset[0].source if preset else "the defaults"
+        made_from = combine(over_defaults(preset))
+        return Beginning(settings, summary=_summary(name, made_from, settings, params.overrides))
     if params.preset:
         raise UsageError(
             "A run from a checkpoint has the settings of that checkpoint: it can't be combined with a "
@@ -99,7 +118,8 @@ def beginning(folders: Folders, library: Library, params: RunStartParams, base: 
     asks = agreed.asks(found, settings)
     if asks is not None and params.trust not in (TRUST_ANY, asks.digest):
         raise RunNotAgreedError(f"The checkpoint {path}", asks)
-    return Beginning(settings, path)
+    summary = _summary(f"checkpoint {params.from_checkpoint}", found, settings, params.overrides)
+    return Beginning(settings, path, summary)
 
 
 def refuse_without_torch() -> None:

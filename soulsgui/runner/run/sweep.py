@@ -30,7 +30,7 @@ from soulsgui.runner.run.queue import entry_of
 from soulsgui.runner.run.record import RunRecord
 from soulsgui.runner.run.search_space import Dimension, search_space
 from soulsgui.runner.run.services import RunContext
-from soulsgui.runner.run.start import beginning, refuse_without_torch
+from soulsgui.runner.run.start import beginning, config_summary, refuse_without_torch
 from soulsgui.runner.run.workers import ACTIVE_FILE, ActiveSweep, Workers
 from soulsgui.runner.status_text import count_words
 from soulsgui.system import atomic_write, no_room, read_small, usable_cores
@@ -270,7 +270,9 @@ class Sweeps:
             return
         queue = self._manager.queue
         try:
-            queue.add([entry_of(queue.next_number, settings, name=trial.name, sweep=study.name)])
+            summary = config_summary(trial.values, f"sweep {study.name}")
+            about = {"name": trial.name, "sweep": study.name, "config_summary": summary}
+            queue.add([entry_of(queue.next_number, settings, **about)])
         except Refused as full:
             if not self._room_again_at:
                 what = f"Sweep {study.name} waits for room in the queue"

@@ -220,6 +220,8 @@ class QueuedRun(Message):
         experiment: The experiment that it is a run of; empty for none.
         sweep: The sweep that it is a trial of; empty for none.
         run_id: The run that is gone on with, of one that was interrupted; empty for one that is to begin.
+        config_summary: Which of its settings differ from the preset, checkpoint, sweep or defaults that it is
+            made from: `ppo.clip = 0.1, else as preset cartpole_ppo`; cut where it is long.
     """
 
     number: Whole
@@ -231,6 +233,7 @@ class QueuedRun(Message):
     agent: str = ""
     seed: Whole = 0
     run_id: str = ""
+    config_summary: Words = ""
 
 
 class Status(Message):

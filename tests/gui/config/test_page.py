@@ -13,6 +13,7 @@ from soulsgui.config.paths import Folders
 from soulsgui.config.schema import shipped_with
 from soulsgui.errors import SoulsGuiError
 from soulsgui.gui.config.draft import Draft
+from soulsgui.gui.config.new_run import NewRunDialog
 from soulsgui.gui.config.page import ConfigDialog, ConfigEditor, ConfigPage
 from soulsgui.gui.feed import Call
 from soulsgui.gui.settings.form import SettingsForm
@@ -477,6 +478,53 @@ def test_the_dialog_stays_at_enter_and_asks_when_it_is_closed(
     with qtbot.waitSignal(dialog.finished):
         answer(dialog, "Save")
     assert yaml.safe_load(file.read_text())["seed"] == 21
+
+
+def test_new_run_leads_to_its_settings_and_takes_what_is_saved_there(
+    qtbot: QtBot, fake: FakeFeed, shell: FakeShell, file: Path
+) -> None:
+    fake.answers = answers(file)
+    window: Any = QWidget()
+    window.open_config, window.settings, window.notify = shell.open_config, shell.settings, shell.notify
+    qtbot.addWidget(window)
+    chosen = {"ppo.gamma": 0.9, "ppo.epochs": DEFAULTS["ppo.epochs"], "seed": 7}
+    new_run = NewRunDialog(fake, chosen, "cartpole_dqn", parent=window)
+    new_run.open()
+    qtbot.waitUntil(new_run.config.isEnabled)
+    assert new_run.differs.text() == (
+        "env.num_envs = 2, seed = 7, ppo.gamma = 0.9, else as the preset CartPole with double DQN"
+    )
+
+    def opened() -> ConfigDialog:
+        new_run.config.click()
+        dialog = part_of(new_run, ConfigDialog)
+        qtbot.waitUntil(lambda: dialog.editor.views.filled and dialog.editor.unsaved)
+        return dialog
+
+    dialog = opened()
+    assert dialog.editor.presets.box.currentData() == "cartpole_dqn"
+    assert yaml.safe_load(dialog.editor.text) == {
+        "preset": "cartpole_dqn",
+        "seed": 7,
+        "env": {"num_envs": 2},
+        "ppo": {"gamma": 0.9},
+    }
+    with qtbot.waitSignal(dialog.finished):
+        dialog.close()  # what was not touched is left without a question
+    qtbot.waitUntil(lambda: new_run.findChild(ConfigDialog) is None)
+    assert file.read_text() == OWN
+    dialog = opened()
+    type_into(qtbot, dialog.editor, "seed", "21")
+    with qtbot.waitSignal(dialog.editor.head.save.finished):
+        dialog.editor.head.save.click()
+    dialog.close()
+    said = "env.num_envs = 2, seed = 21, ppo.gamma = 0.9, else as the preset CartPole with double DQN"
+    qtbot.waitUntil(lambda: new_run.differs.text() == said)
+    assert new_run.preset.currentText() == "Current settings"
+    fake.answers["run.start"] = {"run_id": "r2", "run_dir": ""}
+    new_run.start.click()
+    (sent,) = fake.sent_of("run.start")
+    assert (sent.params["preset"], sent.params["overrides"]) == ("", {})
 
 
 def test_the_tabs_stay_where_they_are_whichever_is_in_front(qtbot: QtBot, page: ConfigPage) -> None:

@@ -519,15 +519,18 @@ SEEDS = [
 def test_the_queue_stands_below_the_active_run_and_its_runs_are_moved_and_taken_out(
     qtbot: QtBot, page: RunsPage, server: FakeFeed
 ) -> None:
-    waiting = [QueuedRun(number=number, name=name) for number, name in ((4, "next"), (7, "later"))]
+    differs = "ppo.clip = 0.1, else as preset cartpole_ppo"
+    waiting = [QueuedRun(number=4, name="next"), QueuedRun(number=7, name="later", config_summary=differs)]
     server.change_queue(waiting)
     assert [page.model.name_at(row) for row in range(3)] == ["r3", "queued 4", "queued 7"]
     page.show_where(run="queued 7")
     state = page.model.column_number("state")
     assert page.model.index(2, state).data() == "Queue no. 2"
     assert page.table.columnWidth(state) >= page.table.sizeHintForColumn(state) > 0, "it is not cut"
+    assert page.model.index(2, page.model.column_number("note")).data() == differs
     panel = page.queue
     assert panel.isVisible()
+    assert f"the settings it was queued with: {differs}." in words_of(panel)
     assert not panel.buttons["later"].isEnabled()
     assert panel.buttons["all"].isHidden()
     panel.buttons["first"].click()

@@ -93,11 +93,14 @@ def test_a_preset_fills_the_fields_and_names_what_still_wins(qtbot: QtBot, feed:
     dialog = new_run(qtbot, feed, preset="lunarlander_ppo")
     assert dialog.goal.text() == "200"
     assert "Until it lands well. Took about 2\N{NO-BREAK SPACE}min on 2 cores." in dialog.hint.text()
-    assert "env.id = Acrobot-v1" in dialog.hint.text()
+    assert dialog.differs.text() == "env.id = Acrobot-v1, else as the preset LunarLander"
     dialog.name.setText(" second ")
     dialog.note.setPlainText("try it")
     dialog.clients.setValue(3)
     dialog.goal.clear()
+    assert dialog.differs.text() == (
+        "env.id = Acrobot-v1, clients.local = 3, stop.mean_return = null, else as the preset LunarLander"
+    )
     dialog.start.click()
     assert started(feed) == {
         "preset": "lunarlander_ppo",
@@ -157,7 +160,7 @@ def test_a_dialog_opens_before_settings_that_are_none(qtbot: QtBot, feed: FakeFe
     dialog.as_sweep.click()
 
 
-def test_a_list_that_means_the_same_as_in_the_preset_is_no_setting_that_wins(
+def test_a_list_that_means_the_same_as_in_the_preset_does_not_differ_from_it(
     qtbot: QtBot, feed: FakeFeed
 ) -> None:
     preset = LUNAR.model_copy(update={"values": {"network.hidden_sizes": [64]}})
@@ -165,7 +168,7 @@ def test_a_list_that_means_the_same_as_in_the_preset_is_no_setting_that_wins(
     feed.answers["config.get"] = CONFIG | {"saved": {"network.hidden_sizes": (64,)}}
     dialog = opened(qtbot, feed, preset=preset.name)
     qtbot.waitUntil(lambda: "Until it lands well." in dialog.hint.text())
-    assert "win" not in dialog.hint.text()
+    assert dialog.differs.text() == "As the preset LunarLander"
 
 
 def test_each_preset_has_a_picture_of_what_it_trains(qapp: QApplication) -> None:
@@ -240,7 +243,10 @@ def test_nothing_waits_where_nothing_goes_on_and_a_checkpoint_brings_its_own_set
     assert not dialog.preset.isVisible()
     assert dialog.clients.value() == 5
     assert "from the checkpoint r1/history/8" in dialog.hint.text()
+    assert dialog.differs.text() == "As the checkpoint"
+    assert dialog.config.isHidden()
     dialog.clients.setValue(1)
+    assert dialog.differs.text() == "clients.local = 1, else as the checkpoint"
     dialog.start.click()
     params = feed.sent_of("run.start")[0].params
     assert (params["from"], params["overrides"]) == ("r1/history/8", {"clients.local": 1})
@@ -281,6 +287,32 @@ def test_nothing_moves_when_the_settings_come(qtbot: QtBot, feed: FakeFeed) -> N
     assert dialog.hint.text().startswith("Trains ")
     qtbot.wait(50)
     assert dialog.name.geometry() == place
+
+
+def test_settings_are_shown_once_the_preset_of_the_file_is_known_too(qtbot: QtBot, feed: FakeFeed) -> None:
+    feed.answers = {}
+    dialog = opened(qtbot, feed)
+    qtbot.waitUntil(lambda: asked(feed) == [1, 1])
+    feed.sent_of("config.get")[0].call.answer(CONFIG | {"preset": LUNAR.name, "saved": {}})
+    assert dialog.hint.text() == "Asking for the settings …"
+    assert not dialog.start.isEnabled()
+    assert dialog.differs.text() == ""
+    feed.sent_of("config.presets")[0].call.answer(PRESETS)
+    assert dialog.differs.text() == "As the preset LunarLander"
+    assert dialog.goal.text() == "200"
+    assert dialog.start.isEnabled()
+
+
+def test_settings_that_differ_are_shown_in_as_many_lines_as_they_take(qtbot: QtBot, feed: FakeFeed) -> None:
+    keys = [key for key in defaults_layer().values if key.startswith("ppo.")]
+    saved = dict.fromkeys(keys, 0.125)
+    feed.answers["config.get"] = CONFIG | {"defaults": dict(defaults_layer().values), "saved": saved}
+    dialog = new_run(qtbot, feed)
+    said = dialog.differs.text()
+    assert said.endswith("…, else as the defaults")
+    assert 200 < len(said) < 250
+    qtbot.waitUntil(lambda: dialog.differs.height() >= dialog.differs.heightForWidth(dialog.differs.width()))
+    assert dialog.differs.height() > 2 * dialog.fontMetrics().lineSpacing()
 
 
 def test_a_goal_that_is_no_number_is_not_taken_for_none(qtbot: QtBot, feed: FakeFeed) -> None:

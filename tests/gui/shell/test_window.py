@@ -270,7 +270,7 @@ def test_a_button_that_is_off_or_goes_gives_the_keyboard_to_the_page(qtbot: QtBo
     with qtbot.waitActive(window):
         window.activateWindow()
     for gone in (lambda one: one.setEnabled(False), lambda one: one.hide()):
-        for held in (button(window, "newRun"), button(window, "configure")):
+        for held in (button(window, "newRun"), button(window, "config")):
             held.setFocus()
             gone(held)
             assert keyboard_at(window).objectName() in ("runsTable", "runsPage")
@@ -388,7 +388,7 @@ def test_while_not_connected_commands_are_off_and_the_banner_leads_out(make: Mak
         feed.connect_as(Connection(state, "my-server", since=NOW))
         if feed.connection.live:
             continue
-        for name in ("newRun", "resume", "pauseRun", "stopRun", "quicksave", "configure"):
+        for name in ("newRun", "resume", "pauseRun", "stopRun", "quicksave", "config"):
             assert not button(window, name).isEnabled()
             assert button(window, name).toolTip()
         assert not window.status_line.isEnabled()
@@ -864,10 +864,10 @@ def test_the_menu_asks_leads_to_pages_and_invites(qtbot: QtBot, make: Make, feed
     assert window.client_side().invitation == invitation()
 
 
-def test_configure_opens_a_dialog_that_goes_when_closed(qtbot: QtBot, make: Make, feed: FakeFeed) -> None:
+def test_config_opens_a_dialog_that_goes_when_closed(qtbot: QtBot, make: Make, feed: FakeFeed) -> None:
     window = make("logs")
     for _ in range(2):
-        button(window, "configure").click()
+        button(window, "config").click()
         dialog: Any = window.findChild(QWidget, "configDialog")
         assert dialog.isVisible()
         assert window.pages.shown == "logs"
@@ -941,17 +941,17 @@ def test_with_the_largest_letters_words_give_way(qtbot: QtBot, make: Make, both_
     window = make()
     window.resize(1280, 800)
     bar = window.toolbar
-    assert bar.configure.text()
+    assert bar.config.text()
     both_themes.set_font_scale(200)
     window.resize(860, 700)
     qtbot.waitUntil(lambda: bar.menu.isVisible() and bar.menu.geometry().right() <= bar.width())
     hidden: Any = bar.findChild(QWidget, "qt_toolbar_ext_button")
     assert not hidden.isVisible()
-    assert bar.configure.text() == ""
-    assert bar.configure.accessibleName() == "Configure"
+    assert bar.config.text() == ""
+    assert bar.config.accessibleName() == "Config"
     both_themes.set_font_scale(100)
     window.resize(1280, 800)
-    qtbot.waitUntil(lambda: bool(bar.configure.text() and bar.new_run.text()))
+    qtbot.waitUntil(lambda: bool(bar.config.text() and bar.new_run.text()))
 
 
 def test_letters_of_one_width_are_as_large_as_all_others(
@@ -1049,7 +1049,7 @@ def test_a_mistake_that_keeps_the_server_from_starting_is_mended_from_banner_pag
     window.show_page("config")
     feed.connect_as(broken)
     assert window.pages.covered
-    for led in (window.pages.no_server.empty.button, button(window, "configure")):
+    for led in (window.pages.no_server.empty.button, button(window, "config")):
         folders.overrides.write_text("seed: many\n")
         led.click()
         mend(qtbot, window)

@@ -18,6 +18,8 @@ from soulsgui.runner.refusal import Refused
 from soulsgui.runner.run import manager
 from soulsgui.runner.run.queue import RunQueue
 from soulsgui.runner.run.record import RunRecord
+from soulsgui.runner.run.start import Beginning
+from soulsgui.runner.status_text import queue_rows
 from soulsgui.wire.api_client import ApiClient
 from soulsgui.wire.control import COMMANDS, RunStartParams
 from tests.runner.children import until_now
@@ -33,8 +35,8 @@ def queue(tmp_path: Path) -> RunQueue:
 
 
 def put(queue: RunQueue, name: str, seeds: int = 1, seed: int = 1) -> str:
-    settings = Settings(seed=seed)
-    entries = queue.entries_for(RunStartParams(name=name, seeds=seeds), settings, None, 0.0)
+    begins = Beginning(Settings(seed=seed), summary="as the defaults")
+    entries = queue.entries_for(RunStartParams(name=name, seeds=seeds), begins, 0.0)
     queue.add(entries)
     return entries[0].experiment
 
@@ -59,6 +61,9 @@ def test_a_queue_keeps_its_order_and_what_each_run_begins_with_in_a_file(
     )
     assert names(read, "run-a") == names(read)[1:]
     assert [one.settings.seed for one in read.waiting("run-a")] == [1, 7, 8, 9, 2]
+    head, *lines = queue_rows([one.model_dump() for one in read.waiting()]).split("\n")
+    assert head.endswith("SETTINGS")
+    assert all(line.endswith("as the defaults") for line in lines)
     read.move(6, 1)
     assert names(read)[:2] == ["a", "b seed 2"], "none goes before the one that goes on"
     assert [one.number for one in read.remove(first)] == [2, 3, 4]
@@ -88,7 +93,7 @@ def test_a_queue_takes_no_more_than_can_be_read_again(queue: RunQueue, tmp_path:
     put(queue, "a")
     large = as_settings({"env.kwargs": {"text": "n" * 3_900_000}})
     with pytest.raises(Refused, match="at most"):
-        queue.add(queue.entries_for(RunStartParams(seeds=5), large, None, 0.0))
+        queue.add(queue.entries_for(RunStartParams(seeds=5), Beginning(large), 0.0))
     assert names(queue) == names(RunQueue(tmp_path / "queue.json")) == ["a"]
 
 

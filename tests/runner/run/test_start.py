@@ -1,5 +1,6 @@
-"""What a run that is resumed may do otherwise than before, and what is refused; no process is started."""
+"""What a run begins with, and what one that is resumed may do otherwise; no process is started."""
 
+import json
 import os
 from pathlib import Path
 from typing import Any
@@ -17,8 +18,16 @@ from soulsgui.runner.refusal import Refused
 from soulsgui.runner.run.agreed import AgreedRuns
 from soulsgui.runner.run.library import Library
 from soulsgui.runner.run.record import RunRecord
-from soulsgui.runner.run.start import Resumption, of_the_runner, resumption, spaces_are_known, write_spaces
-from soulsgui.wire.control import RunResumeParams
+from soulsgui.runner.run.start import (
+    Resumption,
+    beginning,
+    of_the_runner,
+    resumption,
+    spaces_are_known,
+    write_spaces,
+)
+from soulsgui.wire.control import QueuedRun, RunResumeParams, RunStartParams
+from soulsgui.wire.manifest import CONFIG, MANIFEST, sha256_of
 from tests.runner.fake_program import save
 
 MADE = 5_000
@@ -55,6 +64,41 @@ class Stopped:
 @pytest.fixture
 def stopped(tmp_path: Path) -> Stopped:
     return Stopped(tmp_path / "runs")
+
+
+def test_a_new_run_says_which_of_its_settings_differ_from_what_it_is_made_from(
+    stopped: Stopped, folders: Folders
+) -> None:
+    def said(**asked: Any) -> str:
+        return beginning(folders, stopped.library, RunStartParams(**asked), Layer("--set")).summary
+
+    assert said(overrides={"ppo.clip": 0.2}) == "as the defaults"
+    assert said(preset="cartpole_dqn", overrides={"dqn.batch_size": 64, "env.id": "Acrobot-v1"}) == (
+        'env.id = "Acrobot-v1", dqn.batch_size = 64, else as preset cartpole_dqn'
+    )
+    folders.config.mkdir(parents=True, exist_ok=True)
+    folders.overrides.write_text(
+        "preset: cartpole_ppo\nppo: {clip: 0.1}\nredis: {port: 7777}\nalerts: {webhook: 'https://a.b/c'}\n"
+    )
+    assert said() == "ppo.clip = 0.1, else as preset cartpole_ppo"
+    window = {"stop.window": 50}  # in the file it stands behind the clip; here comes first what was asked for
+    assert said(overrides=window) == "stop.window = 50, ppo.clip = 0.1, else as preset cartpole_ppo"
+    assert said(preset="cartpole_dqn").endswith(", else as preset cartpole_dqn"), "one's own settings win"
+    stopped.make()
+    saved = stopped.run.manual_saves / "a"
+    save(saved, stopped.run, "manual", 300)
+    (saved / CONFIG).write_bytes(stopped.run.config.read_bytes())
+    manifest = json.loads((saved / MANIFEST).read_bytes())
+    manifest["files"][CONFIG] = {"sha256": sha256_of(saved / CONFIG), "size": (saved / CONFIG).stat().st_size}
+    (saved / MANIFEST).write_text(json.dumps(manifest))
+    place = f"{stopped.run.run_id}/manual_save/a"
+    assert said(**{"from": place}) == f"as checkpoint {place}"
+    assert said(**{"from": place}, overrides={"seed": 3}) == f"seed = 3, else as checkpoint {place}"
+    long = said(overrides={"env.kwargs": {"text": "x" * 2000 + "\x1b"}})
+    assert len(long) > 2000
+    told = QueuedRun(number=1, config_summary=long).config_summary
+    assert len(told) == 500
+    assert told.isprintable()
 
 
 def test_values_that_make_no_other_experiment_are_taken_and_told(stopped: Stopped) -> None:

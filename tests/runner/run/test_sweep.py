@@ -488,6 +488,9 @@ async def test_a_trial_waits_for_room_in_the_queue(runner: Runner, monkeypatch: 
     await until(lambda: len(tries) > sweep._GIVEN_UP_AFTER)
     monkeypatch.setattr("soulsgui.runner.run.queue._MOST", 1)
     await until(lambda: [one.name for one in runner.status().queue] == ["trial 0"])
+    (waiting,) = runner.status().queue
+    assert waiting.config_summary.startswith("ppo.learning_rate = ")
+    assert waiting.config_summary.endswith(f", else as sweep {waiting.sweep}")
     assert [one["state"] for one in (await call(runner, "sweep.status"))["trials"]] == ["running"]
     told = [one.cause for one in runner.events.since(0) if "waits for room in the queue" in one.what]
     assert told == ["The queue holds 0 runs at most."]
