@@ -134,8 +134,9 @@ class EventsTab(QWidget):
         self.words.setText("" if event is None else event.words())
 
     def _show_log(self) -> None:
-        if self.chosen is not None:
-            self._shell.show_page(LOGS, service=self.chosen.service or "trainer", run=self._run)
+        event = self.chosen
+        if event is not None:
+            self._shell.show_page(LOGS, service=event.service or "trainer", run=self._run, time=event.time)
 
 
 class RunSettingsTab(QWidget):

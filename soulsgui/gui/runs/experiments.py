@@ -59,7 +59,13 @@ SEED_COLUMNS: tuple[Column[RunSummary], ...] = (
 
 
 class ExperimentPart(QWidget):
-    """Statistics over the runs of an experiment, by the score that is chosen."""
+    """Statistics over the runs of an experiment, by the score that is chosen.
+
+    Signals:
+        run_wanted: A run was opened; with its id.
+    """
+
+    run_wanted = Signal(str)
 
     def __init__(self, feed: Feed, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -72,6 +78,7 @@ class ExperimentPart(QWidget):
         self.table = Table("experimentTable", "Runs of the experiment", self)
         self.table.setModel(self.model)
         self.table.sort_by(self.model.column_number("seed"))
+        self.table.row_opened.connect(self._open)
         head = row(caption("&Judged by the", self.score, self), self.score, None)
         column(head, self.words, (self.table, 1), on=self, margins=NO_MARGINS)
         self._fetch = Fetch(self, self._ask, came=self._take, failed=self._failed, late=True)
@@ -89,6 +96,11 @@ class ExperimentPart(QWidget):
         """Ask for it again."""
         if self._experiment:
             self._fetch.request()
+
+    def _open(self, *_: object) -> None:
+        run = self.model.at(self.table.currentIndex().row())
+        if run is not None:
+            self.run_wanted.emit(run.id)
 
     def _ask(self) -> Call | None:
         params = {"experiment": self._experiment, "score": self.score.currentData()}
