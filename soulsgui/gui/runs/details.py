@@ -176,11 +176,10 @@ class RunSettingsTab(QWidget):
 
     def _take(self, values: ConfigValues) -> None:
         if self.form is None:
-            self.form = SettingsForm(self)
+            self.form = SettingsForm(self, read_only=True)
             self._column.addWidget(self.form, 1)
         shipped = shipped_values(values.defaults, values.run)
         self.form.load(shipped, own_values(values.run, shipped))
-        self.form.set_read_only(True)
         self.form.show()
         self._say("“Modified only” shows what differs from the defaults.")
 
