@@ -324,12 +324,11 @@ class GroupPanel(QWidget):
 
     def __init__(self, feed: Feed, shell: Shell, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._runs: list[str] = []
+        self._drawn: dict[str, list[str]] = {}
         self._title = Heading("", 1, self)
         self._facts = muted(wrapped("", self, selectable=True))
         self.curves = FittingButton("Curves", "page-plots", self)
-        self.curves.explain("Show its runs over each other on the page of plots")
-        self.curves.clicked.connect(lambda: shell.show_page(PLOTS, runs=self._runs))
+        self.curves.clicked.connect(lambda: shell.show_page(PLOTS, **self._drawn))
         self.experiment = ExperimentPart(feed, self)
         self.sweep = SweepPart(feed, shell, self)
         self._stack = stack(self.experiment, self.sweep)
@@ -343,7 +342,10 @@ class GroupPanel(QWidget):
 
     def show_row(self, group: GroupRow) -> None:
         """Show an experiment or a sweep."""
-        self._runs = group.runs
+        averaged = bool(group.experiment) and group.total > 1
+        self._drawn = {"experiments": [group.experiment]} if averaged else {"runs": group.runs}
+        how = "the mean of its runs, with a band" if averaged else "its runs over each other"
+        self.curves.explain(f"Show {how} on the page of plots")
         self._title.setText(group.name)
         kind = "sweep" if group.sweep and not group.experiment else "experiment"
         self._facts.setText(f"{kind} {group.id} · {group.env_id} · {text.size(group.size_bytes)}")

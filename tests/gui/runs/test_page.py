@@ -564,7 +564,7 @@ def test_the_seeds_of_an_experiment_stand_below_its_mean_and_are_shown_on_demand
     assert page.group.isVisible()
     qtbot.waitUntil(lambda: "401.0 to 402.0" in page.group.experiment.words.text())
     page.group.curves.click()
-    assert shell.shown[-1] == ("plots", {"runs": [one.id for one in SEEDS]})
+    assert shell.shown[-1] == ("plots", {"experiments": [name]})
     page.group.experiment.table.selectRow(1)
     qtbot.keyClick(page.group.experiment.table, Qt.Key.Key_Return)
     assert page.chosen is not None
