@@ -13,6 +13,7 @@ from soulsgui.gui.icons import colours_of
 from soulsgui.gui.widgets.boxes import row
 from soulsgui.gui.widgets.dialog import FittingDialog
 from soulsgui.gui.widgets.inputs import ChoiceBox, FilterEdit
+from soulsgui.gui.widgets.labels import set_tip
 
 START = "window.md"
 _CHARACTERS = 96
@@ -100,6 +101,7 @@ class ManualDialog(FittingDialog):
         self.setWindowTitle(f"Manual: {self.text.document().firstBlock().text()}")
         self.pages.setCurrentIndex(self.pages.findData(str(page)))
         self.back.setEnabled(bool(self._past))
+        set_tip(self.back, "To what was read before" if self._past else "Nothing was read before this.")
 
     def _turn_to(self, page: Path) -> None:
         """Read a page, from which *Back* leads to the place that was read."""
