@@ -58,6 +58,7 @@ class ClientLogDialog(FittingDialog):
         self.renew = QPushButton("&Ask again", self)
         dress(self.renew, "restart")
         self.arrange(muted(wrapped(told, self)), (self.pane, 1), foot=self.foot(self.renew))
+        self.leave.setDefault(False)  # Enter in the filter closes nothing
         metrics = self.fontMetrics()
         self.resize(metrics.averageCharWidth() * _CHARACTERS, metrics.lineSpacing() * _LINES)
         question = {"client": client.id, "n": _ASKED}

@@ -61,6 +61,7 @@ class EditorHead(QWidget):
         reason = reason or ("" if unsaved else "There is nothing to save.")
         self.save.allow(reason, "Save (Ctrl+S)")
         self.discard.setEnabled(unsaved)
+        set_tip(self.discard, "Back to what is saved" if unsaved else "There is nothing to discard.")
 
 
 class PresetRow(QWidget):

@@ -35,7 +35,7 @@ from soulsgui.gui.widgets.boxes import NO_MARGINS, column, row
 from soulsgui.gui.widgets.command_button import CommandButton, Stage, Words
 from soulsgui.gui.widgets.dialog import FormDialog
 from soulsgui.gui.widgets.fitting_button import FittingButton
-from soulsgui.gui.widgets.inputs import NumberBox
+from soulsgui.gui.widgets.inputs import ChoiceBox, NumberBox
 from soulsgui.gui.widgets.labels import Label, Remark, muted, set_tip, wrapped
 from soulsgui.gui.widgets.presets import ENVIRONMENT, PresetBox, picture_of, time_words
 from soulsgui.wire.control import ApiError, ConfigValues, Preset, RunPlace, SweepStatus
@@ -93,6 +93,8 @@ _MOST_SEEDS = 100
 _NOTE_LINES = 3
 _PICTURE_PX = 89  # how high a picture of `picture_of` is
 _CHARACTERS = 62
+_WEIGHTS_CHARACTERS = 30
+_MOST_OFFERED = 50  # runs
 
 
 class NewRunDialog(FormDialog):
@@ -115,7 +117,7 @@ class NewRunDialog(FormDialog):
         parent: QWidget | None = None,
     ) -> None:
         super().__init__("newRunDialog", "New run", parent)
-        self._checkpoint = checkpoint  # `RUN/PATH` of the one that it begins from; empty for none
+        self._checkpoint = checkpoint  # it begins from: `RUN/PATH`, or `RUN` for the newest; empty for none
         self._feed = feed
         self._overrides = dict(overrides or {})
         self._wanted_preset = preset
@@ -128,14 +130,15 @@ class NewRunDialog(FormDialog):
         self._build()
         self._shipped.changed.connect(self._offer_presets)
         self._shipped.failed.connect(self._not_had)
-        whose = {"run": checkpoint.partition("/")[0]} if checkpoint else {}
-        self._fetch_config = Fetch(
-            self, partial(feed.ask, "config.get", whose), came=self._config_came, failed=self._not_had
-        )
+        self._listed = feed.lists.runs
+        self._listed.changed.connect(self._offer_checkpoints)
+        self._fetch_config = Fetch(self, self._ask_config, came=self._config_came, failed=self._not_had)
         feed.run_changed.connect(self._update)
         feed.queue_changed.connect(self._update)
         feed.connection_changed.connect(self._connection_changed)
         self._offer_presets()
+        self._offer_checkpoints()
+        self._listed.want()
         self._ask()
 
     def _make_fields(self) -> None:
@@ -144,6 +147,9 @@ class NewRunDialog(FormDialog):
         self.preset.currentIndexChanged.connect(self._preset_chosen)
         self.picture = Label(parent=self)
         self.picture.hide()
+        self.weights = ChoiceBox("", self, characters=_WEIGHTS_CHARACTERS)
+        self.weights.setToolTip("A run from other checkpoints: choose one on the page Runs, then More")
+        self.weights.activated.connect(self._weights_chosen)
         self.name = QLineEdit(self)
         self.name.setMaxLength(100)
         self.name.setPlaceholderText("such as: bigger network")
@@ -206,19 +212,18 @@ class NewRunDialog(FormDialog):
         form = QFormLayout()
         form.setVerticalSpacing(GAP_M)
         form.addRow("&Preset", self.preset)
-        form.setRowVisible(self.preset, not self._checkpoint)
         form.addRow("", self._task)
+        form.addRow("&Begin with", self.weights)
         form.addRow("Settings", self._settings)
-        self.config.setVisible(not self._checkpoint)
         form.addRow("&Name", self.name)
         form.addRow("N&ote", self.note)
         form.addRow("S&eeds", self.seeds)
         form.addRow("", self.as_sweep)
-        form.setRowVisible(self.as_sweep, not self._checkpoint)
         self.sweep = SweepFields(form, self._value, self)
         self.sweep.changed.connect(self._update)
         self.sweep.left_out.connect(self.shrink)
         self._form = form
+        self._show_rows()
         self.sweep.show(False)
         self._make_last_fields()  # after those above them: so Tab goes through them
         form.addRow("&Local clients", self.clients)
@@ -255,6 +260,40 @@ class NewRunDialog(FormDialog):
             self._ask()
         self._update()
 
+    def _ask_config(self) -> Call | None:
+        return self._feed.ask("config.get", {"run": self._run} if self._checkpoint else {})
+
+    @property
+    def _run(self) -> str:
+        """The run of the checkpoint that it begins from."""
+        return self._checkpoint.partition("/")[0]
+
+    def _offer_checkpoints(self) -> None:
+        """Offer the newest one of each run, and the one that was chosen elsewhere."""
+        runs = [run for run in self._listed.entries if run.resumable][:_MOST_OFFERED]
+        newest = [(f"The newest of “{run_title(run)}”", run.id) for run in runs]
+        chosen = self._checkpoint
+        other = [] if chosen in ("", *(run.id for run in runs)) else [(chosen, chosen)]
+        self.weights.offer([("New weights", ""), *other, *newest], chosen)
+
+    def _weights_chosen(self) -> None:
+        """Begin with other weights, and with the settings that they were saved with."""
+        self._checkpoint = str(self.weights.currentData())
+        if self._checkpoint:
+            self.as_sweep.setChecked(False)
+        self._show_rows()
+        self._config = None
+        self._fetch_config.forget()
+        self._ask()
+        self._update()
+        self.shrink()
+
+    def _show_rows(self) -> None:
+        """A checkpoint brings its settings; a sweep begins with new weights."""
+        for part in (self.preset, self.as_sweep):
+            self._form.setRowVisible(part, not self._checkpoint)
+        self.config.setVisible(not self._checkpoint)
+
     def _offer_presets(self) -> None:
         self._presets = {preset.name: preset for preset in self._shipped.entries}
         self.preset.offer(self._shipped.entries)
@@ -281,7 +320,7 @@ class NewRunDialog(FormDialog):
         # What goes is hidden first: the dialog would make room for both, and keep it.
         if not sweep:
             self.sweep.show(False)
-        for of_one_run in (self.note, self.seeds):
+        for of_one_run in (self.weights, self.note, self.seeds):
             self._form.setRowVisible(of_one_run, not sweep)
         if sweep:
             self.sweep.show(True)
@@ -331,7 +370,8 @@ class NewRunDialog(FormDialog):
     def _explain(self, choice: RunSettings) -> None:
         parts = [f"Trains {choice.value(ENVIRONMENT)}."]
         if self._checkpoint:
-            parts.append(f"It begins from the checkpoint {self._checkpoint}.")
+            which = f"checkpoint {self._checkpoint}" if "/" in self._checkpoint else "newest checkpoint"
+            parts.append(f"It begins from the {which}.")
         if self.as_sweep.isChecked():
             parts.append("Each trial is a run of the queue, with values that the search samples.")
         elif self.seeds.value() > 1:

@@ -76,7 +76,7 @@ class ConfigEditor(QWidget):
         self.views.addTab(self.running, "&Running")
         self.server = ServerTab(self._feed, self._shell, self)
         self.views.addTab(self.server, "Ser&ver")
-        self._memory.restore(self.views.differences.table)
+        self._memory.restore(self.views.differences.table, self.running.table)
         self._of_file = QWidget(self)
         parts = self.head, self.presets, self.conflict_bar, self.problem_bar
         column(*parts, on=self._of_file, margins=NO_MARGINS)
@@ -431,7 +431,7 @@ class ConfigEditor(QWidget):
     def hideEvent(self, event: QHideEvent) -> None:
         """Keep the arrangement."""
         super().hideEvent(event)
-        self._memory.keep(self.views.differences.table)
+        self._memory.keep(self.views.differences.table, self.running.table)
 
 
 class ConfigPage(ConfigEditor):

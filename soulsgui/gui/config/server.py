@@ -15,7 +15,7 @@ from soulsgui.gui.theme import GAP_L, GAP_M
 from soulsgui.gui.widgets.boxes import TAB_MARGINS, column, row
 from soulsgui.gui.widgets.command_button import CommandButton, Words
 from soulsgui.gui.widgets.inputs import NumberBox
-from soulsgui.gui.widgets.labels import Heading, StateLabel, caption, muted, wrapped
+from soulsgui.gui.widgets.labels import Heading, StateLabel, caption, muted, set_tip, wrapped
 from soulsgui.wire.control import AlertSent, InvitationList, Reach
 
 _COMES_IN = (
@@ -123,6 +123,8 @@ class ServerTab(QWidget):
         self.lan.setEnabled(known is not None)
         self.port.setEnabled(known is not None and bool(known.port))
         self.public.setEnabled(self.lan.isEnabled() and self.lan.isChecked())
+        for box, needs in ((self.lan, ""), (self.public, "Only where its private addresses are open, too")):
+            set_tip(box, "" if box.isEnabled() else away or (needs if known else "Asking the server …"))
         refusal = away or ("" if self._changes() else "Nothing has been changed yet.")
         self.apply.allow(refusal)
         refusal = why_refused("alerts.test", connection, status)

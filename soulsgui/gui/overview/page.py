@@ -147,7 +147,6 @@ class OverviewPage(QWidget):
         self.services = ServiceRow(feed, self, clock)
         self.figures = FiguresRow(self)
         self.watch = FittingButton("Watch it play", "watch", self)
-        self.watch.explain("See the weights play that are being trained right now")
         self.plot = CurveSection(feed, shell.settings(), self)
         self.no_clients = muted(wrapped("", self))
         self.no_clients.setAlignment(Qt.AlignmentFlag.AlignCenter)
@@ -279,7 +278,7 @@ class OverviewPage(QWidget):
         self.services.show_connection(connection)
         self.clients.show_connection(connection)
         self.figures.setEnabled(connection.live)
-        self.watch.setEnabled(connection.live)
+        self.watch.allow(why_not(connection), "See the weights play that are being trained right now")
         self.plot.dim(not connection.live)
         self.log.show_connection(connection)
         if self.isVisible():

@@ -64,9 +64,7 @@ class PlotsPage(QWidget):
         self.landing.setObjectName("plotsRuns")
         self.pin = FittingButton("Pin", "pin", self)
         self.pin.setCheckable(True)
-        self.pin.explain("Keep the run at the top of the list; “Only this” draws it, too")
         self.only = FittingButton("Only this", "filter", self)
-        self.only.explain("Draw no other run but this one and the pinned ones")
         self.runs.column.addLayout(flow(self.pin, self.only, gap_px=GAP_S))
         # Tab goes by what was made first.
         self.metrics = Choices("Metrics", "Search metrics", self)
@@ -232,8 +230,9 @@ class PlotsPage(QWidget):
 
     def _show_pin(self) -> None:
         self.pin.setChecked(self.runs.current in self.layouts.shown.pinned)
-        for button in (self.pin, self.only):
-            button.setEnabled(bool(self.runs.current))
+        none = "" if self.runs.current else "Choose a run in the list first."
+        self.pin.allow(none, "Keep the run at the top of the list; “Only this” draws it, too")
+        self.only.allow(none, "Draw no other run but this one and the pinned ones")
 
     def _ask_name(self) -> None:
         dialog = QInputDialog(self)

@@ -56,7 +56,8 @@ class ViewOptions(CurveControls):
         self.cursors = FittingButton("Measure", "compare", self)
         self.cursors.setCheckable(True)
         self.cursors.explain(
-            "Two lines, A and B, to be dragged: what lies between them is shown above each plot"
+            "Two lines, to be dragged, or moved by Shift+← → (A) and Ctrl+← → (B): "
+            "what lies between them is shown above each plot"
         )
         self.export = self._menu_button("Export", "export")
         self.layouts = self._menu_button("Layouts", "save")

@@ -289,6 +289,11 @@ class Cursors:
             self._canvas.addItem(line, ignoreBounds=True)
             self.lines.append(line)
 
+    def push(self, number: int, by: float) -> None:
+        """Move A (0) or B (1) along x, as by dragging it."""
+        self.lines[number].setPos(self.places[number] + by)
+        self._moved()
+
     def words(self, curves: Sequence[DrawnCurve], axis: Axis) -> str:
         """Return what lies between them: of x, and of each curve."""
         if not self.lines:

@@ -53,7 +53,8 @@ class Plot(QFrame):
 
     With Follow the whole curve is in view and grows; moving x by hand switches it off.
     y fits what is seen until it is moved by hand. Space switches Follow, Home shows everything, arrows and
-    + - move and zoom, Ctrl+C copies the values under the crosshair.
+    + - move and zoom, Ctrl+C copies the values under the crosshair. With Shift the arrows move cursor A, with
+    Ctrl cursor B.
 
     Signals:
         clicked: The plot was clicked; with the position of x, and the run of the curve that is nearest.
@@ -203,6 +204,11 @@ class Plot(QFrame):
         self._cursors.show(places)
         self._cursors.take_look(colours_of(self), self.font())
         self._measure()
+
+    @property
+    def cursors(self) -> list[float]:
+        """Where the two cursors stand; nothing without them."""
+        return self._cursors.places
 
     def _cursor_dragged(self) -> None:
         self._measure()
@@ -404,7 +410,12 @@ class Plot(QFrame):
             Qt.Key.Key_Minus: (left - span / 4, right + span / 4),
         }
         key = Qt.Key(event.key())
-        if event.matches(QKeySequence.StandardKey.Copy) and self.reading:
+        pushed = {Qt.KeyboardModifier.ShiftModifier: 0, Qt.KeyboardModifier.ControlModifier: 1}
+        cursor = pushed.get(event.modifiers() & ~Qt.KeyboardModifier.KeypadModifier)
+        way = {Qt.Key.Key_Left: -1, Qt.Key.Key_Right: 1}.get(key, 0)
+        if self._cursors.lines and cursor is not None and way:
+            self._cursors.push(cursor, way * span / 100)
+        elif event.matches(QKeySequence.StandardKey.Copy) and self.reading:
             QGuiApplication.clipboard().setText(self.reading)
         elif key is Qt.Key.Key_Space:
             self.set_follow(True)

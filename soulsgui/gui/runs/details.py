@@ -42,7 +42,7 @@ from soulsgui.gui.widgets.command_button import CommandButton, MoreButton, Words
 from soulsgui.gui.widgets.dialog import ask_where_to_save
 from soulsgui.gui.widgets.empty_state import EmptyState
 from soulsgui.gui.widgets.fitting_button import FittingButton
-from soulsgui.gui.widgets.labels import ElidedLabel, StateLabel, muted, set_property, wrapped
+from soulsgui.gui.widgets.labels import ElidedLabel, StateLabel, muted, set_property, set_tip, wrapped
 from soulsgui.gui.widgets.table import Deed, Table
 from soulsgui.wire.control import ApiError, ConfigValues, Event, EventList, RunSummary
 
@@ -131,11 +131,13 @@ class EventsTab(QWidget):
     def _show_chosen(self, *_: object) -> None:
         event = self.chosen
         self.log.setEnabled(event is not None)
+        set_tip(self.log, "Choose an event first." if event is None else "What was written at that moment")
         self.words.setText("" if event is None else event.words())
 
     def _show_log(self) -> None:
-        if self.chosen is not None:
-            self._shell.show_page(LOGS, service=self.chosen.service or "trainer", run=self._run)
+        event = self.chosen
+        if event is not None:
+            self._shell.show_page(LOGS, service=event.service or "trainer", run=self._run, time=event.time)
 
 
 class RunSettingsTab(QWidget):
@@ -175,11 +177,10 @@ class RunSettingsTab(QWidget):
 
     def _take(self, values: ConfigValues) -> None:
         if self.form is None:
-            self.form = SettingsForm(self)
+            self.form = SettingsForm(self, read_only=True)
             self._column.addWidget(self.form, 1)
         shipped = shipped_values(values.defaults, values.run)
         self.form.load(shipped, own_values(values.run, shipped))
-        self.form.set_read_only(True)
         self.form.show()
         self._say("“Modified only” shows what differs from the defaults.")
 

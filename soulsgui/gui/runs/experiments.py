@@ -59,7 +59,13 @@ SEED_COLUMNS: tuple[Column[RunSummary], ...] = (
 
 
 class ExperimentPart(QWidget):
-    """Statistics over the runs of an experiment, by the score that is chosen."""
+    """Statistics over the runs of an experiment, by the score that is chosen.
+
+    Signals:
+        run_wanted: A run was opened; with its id.
+    """
+
+    run_wanted = Signal(str)
 
     def __init__(self, feed: Feed, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -72,6 +78,7 @@ class ExperimentPart(QWidget):
         self.table = Table("experimentTable", "Runs of the experiment", self)
         self.table.setModel(self.model)
         self.table.sort_by(self.model.column_number("seed"))
+        self.table.row_opened.connect(self._open)
         head = row(caption("&Judged by the", self.score, self), self.score, None)
         column(head, self.words, (self.table, 1), on=self, margins=NO_MARGINS)
         self._fetch = Fetch(self, self._ask, came=self._take, failed=self._failed, late=True)
@@ -89,6 +96,11 @@ class ExperimentPart(QWidget):
         """Ask for it again."""
         if self._experiment:
             self._fetch.request()
+
+    def _open(self, *_: object) -> None:
+        run = self.model.at(self.table.currentIndex().row())
+        if run is not None:
+            self.run_wanted.emit(run.id)
 
     def _ask(self) -> Call | None:
         params = {"experiment": self._experiment, "score": self.score.currentData()}
@@ -312,12 +324,11 @@ class GroupPanel(QWidget):
 
     def __init__(self, feed: Feed, shell: Shell, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._runs: list[str] = []
+        self._drawn: dict[str, list[str]] = {}
         self._title = Heading("", 1, self)
         self._facts = muted(wrapped("", self, selectable=True))
         self.curves = FittingButton("Curves", "page-plots", self)
-        self.curves.explain("Show its runs over each other on the page of plots")
-        self.curves.clicked.connect(lambda: shell.show_page(PLOTS, runs=self._runs))
+        self.curves.clicked.connect(lambda: shell.show_page(PLOTS, **self._drawn))
         self.experiment = ExperimentPart(feed, self)
         self.sweep = SweepPart(feed, shell, self)
         self._stack = stack(self.experiment, self.sweep)
@@ -331,7 +342,10 @@ class GroupPanel(QWidget):
 
     def show_row(self, group: GroupRow) -> None:
         """Show an experiment or a sweep."""
-        self._runs = group.runs
+        averaged = bool(group.experiment) and group.total > 1
+        self._drawn = {"experiments": [group.experiment]} if averaged else {"runs": group.runs}
+        how = "the mean of its runs, with a band" if averaged else "its runs over each other"
+        self.curves.explain(f"Show {how} on the page of plots")
         self._title.setText(group.name)
         kind = "sweep" if group.sweep and not group.experiment else "experiment"
         self._facts.setText(f"{kind} {group.id} · {group.env_id} · {text.size(group.size_bytes)}")

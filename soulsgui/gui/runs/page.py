@@ -6,7 +6,7 @@ from typing import Any
 
 from PySide6.QtCore import QModelIndex, Qt
 from PySide6.QtGui import QGuiApplication, QHideEvent, QKeySequence, QShortcut, QShowEvent
-from PySide6.QtWidgets import QHBoxLayout, QPushButton, QStackedWidget, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QPushButton, QSplitter, QStackedWidget, QWidget
 
 from soulsgui.gui import text
 from soulsgui.gui.feed import Call, Feed, together
@@ -77,10 +77,11 @@ class RunsPage(QWidget):
         self.details.trash_wanted.connect(self._trash)
         self.compare.trash.clicked.connect(self._trash)
         self.thrown.changed.connect(self._fetch_bin.request)
-        self.group.sweep.run_wanted.connect(lambda run: self.show_where(run=run))
+        for group in (self.group.experiment, self.group.sweep):
+            group.run_wanted.connect(lambda run: self.show_where(run=run))
         self.refresh()
         self._show_connection()
-        self._memory.restore(self._splitter, self.table, self.details.checkpoints.table)
+        self._memory.restore(*self._kept)
 
     def _build(self) -> None:
         self.table.setModel(self.model)
@@ -150,6 +151,12 @@ class RunsPage(QWidget):
         self._fetch_experiments.request()
         self._fetch_bin.request()
         self.details.refresh()
+
+    @property
+    def _kept(self) -> tuple[QSplitter | Table, ...]:
+        """What stands as the user left it."""
+        of_run = self.details.checkpoints.table, self.details.videos.table
+        return self._splitter, self.table, *of_run, self.group.experiment.table
 
     @property
     def chosen(self) -> RunSummary | None:
@@ -379,4 +386,4 @@ class RunsPage(QWidget):
     def hideEvent(self, event: QHideEvent) -> None:
         """Keep the arrangement."""
         super().hideEvent(event)
-        self._memory.keep(self._splitter, self.table, self.details.checkpoints.table)
+        self._memory.keep(*self._kept)

@@ -149,7 +149,9 @@ class _Place(QWidget):
 
 
 class SettingsForm(QWidget):
-    """Every setting, or those of these keys, in its section; knows what was changed, saves nothing itself.
+    """Every setting, or those of these keys, in its section, to be changed or only read.
+
+    It knows what was changed, and saves nothing itself.
 
     A row is made when it comes into view: all of them at once would stop the window for a second, and as
     long again with each change of the theme.
@@ -160,7 +162,9 @@ class SettingsForm(QWidget):
 
     edited = Signal()
 
-    def __init__(self, parent: QWidget | None = None, keys: Collection[str] | None = None) -> None:
+    def __init__(
+        self, parent: QWidget | None = None, keys: Collection[str] | None = None, read_only: bool = False
+    ) -> None:
         super().__init__(parent)
         self.setObjectName("settingsForm")
         self._keys = specs().keys() if keys is None else keys
@@ -174,7 +178,7 @@ class SettingsForm(QWidget):
         self._making = QTimer(self, singleShot=True, interval=0)
         self._making.timeout.connect(self._make_some)
         self._revealed: SettingRow | None = None
-        self._read_only = False
+        self._read_only = read_only
         self._sections: dict[str, QFrame] = {}
         self._build()
         self._show_all()
@@ -260,7 +264,7 @@ class SettingsForm(QWidget):
 
     def _make(self, key: str) -> SettingRow:
         place, frame = self._places[key], self._sections[specs()[key].section]
-        made = SettingRow(specs()[key], frame)
+        made = SettingRow(specs()[key], frame, self._read_only)
         made.typed.connect(self._typed)
         made.reset_asked.connect(self._reset)
         around = frame.layout()
@@ -275,7 +279,6 @@ class SettingsForm(QWidget):
         place.hide()
         place.deleteLater()
         self._places[key] = self._rows[key] = made
-        self._allow_edits(made)
         self._show_value(key)
         return made
 
@@ -314,17 +317,6 @@ class SettingsForm(QWidget):
         for key in {*before, *self._server_problems}:
             self._show_row(key)
         self._narrow()
-
-    def set_read_only(self, read_only: bool) -> None:
-        """Let the values only be looked at."""
-        self._read_only = read_only
-        for each in self._places.values():
-            self._allow_edits(each)
-
-    def _allow_edits(self, each: _Place | SettingRow) -> None:
-        # A place, too: the keyboard would find nothing in its row.
-        for part in (each.editor, each.reset) if isinstance(each, SettingRow) else (each,):
-            part.setEnabled(not self._read_only)
 
     def row(self, key: str) -> SettingRow:
         """Return the row of a setting, which is made if nobody has seen it yet."""

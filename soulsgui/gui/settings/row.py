@@ -158,6 +158,29 @@ class LineEditor(Editor):
         set_property(self._line, "wrong", "true" if wrong else "false")
 
 
+class ValueLine(Editor):
+    """A value that can only be read, and copied."""
+
+    def __init__(self, spec: FieldSpec, parent: QWidget | None = None) -> None:
+        super().__init__(spec, parent)
+        self._value: Any = None
+        self._line = _Line(_CHARACTERS.get(spec.kind, _LEAST_CHARACTERS), self)
+        self._line.setReadOnly(True)
+        if spec.info.secret:
+            self._line.setEchoMode(QLineEdit.EchoMode.Password)
+        self._hold(self._line)
+
+    def show_value(self, value: Any) -> None:
+        """Show a value."""
+        self._value = value
+        self._line.setText(self.spec.written(value) or self.spec.shown(value))
+        self._line.setCursorPosition(0)
+
+    def read(self) -> tuple[Any, str]:
+        """Return the value; what is wrong with it is told elsewhere."""
+        return self._value, ""
+
+
 _EDITORS: dict[Kind, type[Editor]] = {Kind.SWITCH: SwitchEditor, Kind.CHOICE: ChoiceEditor}
 _TITLE_CHARACTERS = 22
 _CODE = re.compile("`([^`]+)`")
@@ -176,7 +199,7 @@ def effect_words(effect: Effect) -> tuple[str, Tone]:
 
 
 class SettingRow(QWidget):
-    """One setting.
+    """One setting, to be changed or only read.
 
     Signals:
         typed: The user changed the value; with key, value and what is wrong with it.
@@ -186,14 +209,15 @@ class SettingRow(QWidget):
     typed = Signal(str, object, str)
     reset_asked = Signal(str)
 
-    def __init__(self, spec: FieldSpec, parent: QWidget | None = None) -> None:
+    def __init__(self, spec: FieldSpec, parent: QWidget | None = None, read_only: bool = False) -> None:
         super().__init__(parent)
         self.spec = spec
         self.setObjectName(f"row-{spec.key}")
         self._title = Heading(spec.title, 0, self)
         self._title.setWordWrap(True)
         set_tip(self._title, spec.key)
-        self.editor = _EDITORS.get(spec.kind, LineEditor)(spec, self)
+        kind = ValueLine if read_only else _EDITORS.get(spec.kind, LineEditor)
+        self.editor = kind(spec, self)
         self.editor.edited.connect(self._edited)
         self._title.setBuddy(self.editor.field)
         words, tone = effect_words(spec.info.effect)
@@ -212,6 +236,7 @@ class SettingRow(QWidget):
         self.reset.setProperty("role", "flat")
         dress(self.reset, "reset")
         self.reset.clicked.connect(lambda: self.reset_asked.emit(spec.key))
+        self.reset.setEnabled(not read_only)
         # The place stays when the button goes: nothing jumps while one types.
         keep_place(self.reset)
         self._about = muted(WrappedLabel(self._description(), self))

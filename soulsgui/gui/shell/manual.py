@@ -4,18 +4,22 @@ import re
 from pathlib import Path
 from typing import Any
 
-from PySide6.QtCore import Qt, QTimer, QUrl
-from PySide6.QtGui import QDesktopServices, QImage, QTextCursor, QTextDocument
+from PySide6.QtCore import QEvent, Qt, QTimer, QUrl
+from PySide6.QtGui import QDesktopServices, QImage, QKeySequence, QShortcut, QTextCursor, QTextDocument
 from PySide6.QtWidgets import QPushButton, QTextBrowser, QWidget
 
 from soulsgui.config.paths import shipped
 from soulsgui.gui.icons import colours_of
+from soulsgui.gui.widgets.boxes import row
 from soulsgui.gui.widgets.dialog import FittingDialog
+from soulsgui.gui.widgets.inputs import ChoiceBox, FilterEdit
+from soulsgui.gui.widgets.labels import set_tip
 
 START = "window.md"
 _CHARACTERS = 96
 _LINES = 34
 _PICTURE_CHARACTERS = 80
+_TITLE_CHARACTERS = 28
 _HEADING = re.compile(r"(?:\A#|^##) (.+)", re.MULTILINE)
 _DIALECT = QTextDocument.MarkdownFeature.MarkdownDialectGitHub | QTextDocument.MarkdownFeature.MarkdownNoHTML
 
@@ -24,6 +28,11 @@ def manual_pages() -> dict[Path, list[str]]:
     """Return the pages, each with its title and the headings of its sections."""
     pages = sorted(shipped("docs").rglob("*.md"))
     return {page: _HEADING.findall(page.read_text(encoding="utf-8").replace("`", "")) for page in pages}
+
+
+def anchor(heading: str) -> str:
+    """Return how links name a heading, as on GitHub: `#the-queue` for `The queue`."""
+    return re.sub(r"[^\w\- ]", "", heading.casefold()).replace(" ", "-")
 
 
 class _Pages(QTextBrowser):
@@ -54,39 +63,59 @@ class ManualDialog(FittingDialog):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__("manualDialog", "Manual", parent)
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose, False)  # opened again it is as large as it was
-        self._folder = shipped("docs")
+        self._titles = {page: title for page, (title, *_) in manual_pages().items()}
         self._past: list[tuple[Path, int]] = []
         self._page = Path()
+        choices = sorted((title, str(page)) for page, title in self._titles.items())
+        self.pages = ChoiceBox("Page of the manual", self, choices, _TITLE_CHARACTERS)
+        self.pages.activated.connect(lambda: self._turn_to(Path(self.pages.currentData())))
+        self.words = FilterEdit("Search the manual; Enter goes to the next place", self)
+        self.words.setPlaceholderText("Search")
+        self.words.textChanged.connect(lambda: self.say_wrong(""))
+        self.words.returnPressed.connect(self._find_next)
+        QShortcut(QKeySequence.StandardKey.Find, self).activated.connect(self.words.setFocus)
         self.text = _Pages(self)
         self.text.setOpenLinks(False)
         self.text.setAccessibleName("Manual")
         self.text.anchorClicked.connect(self._follow)
         self.back = QPushButton("&Back", self)
         self.back.clicked.connect(self._go_back)
-        self.arrange((self.text, 1), foot=self.foot(self.back))
+        self.arrange(row(self.pages, (self.words, 1)), (self.text, 1), foot=self.foot(self.back))
+        self.leave.setDefault(False)  # Enter searches
         metrics = self.fontMetrics()
         self.resize(metrics.averageCharWidth() * _CHARACTERS, metrics.lineSpacing() * _LINES)
 
     def open_at(self, heading: str, page: Path | None = None) -> None:
         """Come to the front, with a page, or with what the manual says of a page of the window."""
         self._past.clear()
-        self._read(page or self._folder / START)
+        self._read(page or shipped("docs") / START)
         self.show()
         self.raise_()
         self.activateWindow()
-        # Later: the text has its width only then.
-        QTimer.singleShot(0, self, lambda: self._go_to(heading))
+        self.text.setFocus()
+        self._go_to(heading)
 
     def _read(self, page: Path) -> None:
         self._page = page
         self.text.document().setMarkdown(page.read_text(encoding="utf-8"), _DIALECT)
         self.setWindowTitle(f"Manual: {self.text.document().firstBlock().text()}")
+        self.pages.setCurrentIndex(self.pages.findData(str(page)))
         self.back.setEnabled(bool(self._past))
+        set_tip(self.back, "To what was read before" if self._past else "Nothing was read before this.")
+
+    def _turn_to(self, page: Path) -> None:
+        """Read a page, from which *Back* leads to the place that was read."""
+        self._past.append((self._page, self.text.verticalScrollBar().value()))
+        self._read(page)
 
     def _go_to(self, heading: str) -> None:
+        """Show a heading, which may be named as links do; later: the text has its width only then."""
+        QTimer.singleShot(0, self, lambda: self._show_heading(anchor(heading)))
+
+    def _show_heading(self, wanted: str) -> None:
         block = self.text.document().begin()
         while block.isValid():
-            if block.blockFormat().headingLevel() and block.text() == heading:
+            if block.blockFormat().headingLevel() and anchor(block.text()) == wanted:
                 self.text.setTextCursor(QTextCursor(block))
                 top = self.text.document().documentLayout().blockBoundingRect(block).top()
                 self.text.verticalScrollBar().setValue(round(top))
@@ -97,12 +126,40 @@ class ManualDialog(FittingDialog):
         if not link.isRelative():
             QDesktopServices.openUrl(link)
             return
-        page = (self._page.parent / link.path()).resolve()
-        if page.is_relative_to(self._folder.resolve()) and page.is_file():
-            self._past.append((self._page, self.text.verticalScrollBar().value()))
-            self._read(page)
+        there = (self._page.parent / link.path()).resolve() if link.path() else self._page.resolve()
+        page = next((one for one in self._titles if one.resolve() == there), None)
+        if page is not None:
+            self._turn_to(page)
+            self._go_to(link.fragment())
+
+    def _find_next(self) -> None:
+        """Go to the next place that has the words, on the pages that follow where this one has no more."""
+        words, pages = self.words.text().strip(), list(self._titles)
+        if not words or self.text.find(words):
+            return
+        here = pages.index(self._page)
+        for page in (*pages[here + 1 :], *pages[: here + 1]):
+            searched = QTextDocument()
+            searched.setMarkdown(page.read_text(encoding="utf-8"), _DIALECT)
+            if not searched.find(words).isNull():
+                if page != self._page:
+                    self._turn_to(page)
+                self.text.moveCursor(QTextCursor.MoveOperation.Start)
+                self.text.find(words)
+                return
+        self.say_wrong(f"Nothing in the manual has “{words}” in it.", "muted")
 
     def _go_back(self) -> None:
         page, place = self._past.pop()
+        self._show(page, place)
+
+    def _show(self, page: Path, place: int) -> None:
         self._read(page)
         self.text.verticalScrollBar().setValue(place)
+
+    def changeEvent(self, event: QEvent) -> None:
+        """Show pictures and links in the colours of the theme."""
+        super().changeEvent(event)
+        if event.type() == QEvent.Type.PaletteChange and self.isVisible():
+            # Later: the text has its new colours only then.
+            QTimer.singleShot(0, self, lambda: self._show(self._page, self.text.verticalScrollBar().value()))

@@ -17,6 +17,7 @@ from soulsgui.gui.icons import dress
 from soulsgui.gui.models.connection import why_not
 from soulsgui.gui.models.rules import Question, run_title
 from soulsgui.gui.preferences import FONT_PERCENTS, AtClosing, AtLeaving, Preferences
+from soulsgui.gui.shell.notifier import why_no_notifications
 from soulsgui.gui.shell.tray import why_no_tray
 from soulsgui.gui.states import clients_here, run_is_active
 from soulsgui.gui.text import plural
@@ -80,8 +81,9 @@ class SettingsDialog(FittingDialog):
             form.addRow("", self.why_no_tray)
         else:
             self.why_no_tray.hide()
-        self.notifies.setEnabled(not no_tray)
-        set_tip(self.notifies, "This desktop has no tray, which notifications need." if no_tray else "")
+        silent = why_no_notifications()
+        self.notifies.setEnabled(not silent)
+        set_tip(self.notifies, silent)
         form.addRow(self.notifies)
         form.addRow(self.at_login)
         hint = "These belong to this window. What is trained, and how, is set under Config."

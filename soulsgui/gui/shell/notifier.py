@@ -1,6 +1,8 @@
 """What the bell tells, as notifications of the desktop while nobody has the window in front."""
 
-from PySide6.QtCore import QObject, QTimer, Signal
+import shutil
+
+from PySide6.QtCore import QObject, QProcess, QTimer, Signal
 from PySide6.QtWidgets import QSystemTrayIcon, QWidget
 
 from soulsgui.gui import text
@@ -12,13 +14,20 @@ from soulsgui.wire.control import Event
 
 _TOGETHER_MS = 2_000
 _SHOWN_MS = 15_000
+_TOOL = "notify-send"  # desktops without a tray, such as GNOME, have it
+
+
+def why_no_notifications() -> str:
+    """Return why the desktop can't be told anything; empty when it can."""
+    lacks = f"This desktop has neither a tray nor {_TOOL}, one of which notifications need."
+    return "" if trays.has_tray() or shutil.which(_TOOL) else lacks
 
 
 class Notifier(QObject):
     """Shows the newest warning or error, with how many came with it; its icon goes when that has been shown.
 
     Signals:
-        opened: The notification was clicked; with the `Event`.
+        opened: The notification of a tray was clicked; with the `Event`.
     """
 
     opened = Signal(object)
@@ -46,17 +55,23 @@ class Notifier(QObject):
     def _tell(self) -> None:
         event, others = self._event, self._count - 1
         self._count = 0
-        if event is None or not trays.has_tray():
+        if event is None:
             return
+        more = text.plural(others, "and 1 more", "and {n} more") if others else ""
+        detail = text.unmarked("\n".join(part for part in (event.cause, event.remedy, more) if part))
+        if trays.has_tray():
+            self._show(event.level, text.unmarked(event.what), detail)
+        elif (tool := shutil.which(_TOOL)) is not None:
+            options = ["--app-name=SoulsGUI", f"--expire-time={_SHOWN_MS}", "--"]
+            QProcess.startDetached(tool, [*options, text.unmarked(event.what), detail])
+
+    def _show(self, level: str, what: str, detail: str) -> None:
         if self._icon is None:
             self._icon = QSystemTrayIcon(app_icon(), self)
             self._icon.messageClicked.connect(self._clicked)
-        more = text.plural(others, "and 1 more", "and {n} more") if others else ""
-        detail = "\n".join(part for part in (event.cause, event.remedy, more) if part)
         kinds = QSystemTrayIcon.MessageIcon
-        kind = kinds.Critical if event.level == "error" else kinds.Warning
         self._icon.show()
-        self._icon.showMessage(text.unmarked(event.what), text.unmarked(detail), kind, _SHOWN_MS)
+        self._icon.showMessage(what, detail, kinds.Critical if level == "error" else kinds.Warning, _SHOWN_MS)
         self._later.start()
 
     def _put_away(self) -> None:

@@ -106,7 +106,10 @@ class Table(QTableView):
         header = self.horizontalHeader()
         if header.restoreState(state) and line_px not in (0, self._line_px):
             for section in range(header.count()):
+                hidden = header.isSectionHidden(section)
+                header.setSectionHidden(section, False)  # hidden its width is told as 0
                 header.resizeSection(section, header.sectionSize(section) * self._line_px // line_px)
+                header.setSectionHidden(section, hidden)
 
     def share_room(self, sections: Sequence[int]) -> None:
         """Give columns what their texts need, out of the room that the others leave; the rest to the longest.

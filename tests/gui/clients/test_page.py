@@ -12,6 +12,7 @@ from soulsgui.gui.clients.page import ClientLogDialog, ClientsPage, RenameDialog
 from soulsgui.gui.clients.section import spark_points
 from soulsgui.gui.theme import Theme
 from soulsgui.gui.widgets.empty_state import EmptyState
+from soulsgui.gui.widgets.inputs import FilterEdit
 from soulsgui.wire.control import ClientLog, ClientStatus, LogLine, Status
 from soulsgui.wire.messages.session import GamePicture
 from tests import states
@@ -157,6 +158,8 @@ def test_a_local_client_has_its_log_on_the_page_of_the_logs_and_another_computer
     page.log.trigger()
     dialog = part_of(page, ClientLogDialog)
     qtbot.waitUntil(lambda: "the game crashed" in dialog.pane.text)
+    qtbot.keyClick(part_of(dialog.pane, FilterEdit), Qt.Key.Key_Return)
+    assert dialog.isVisible(), "Enter in the filter closes nothing"
     assert fake.sent_of("clients.log")[0].params == {"client": "gamer-01", "n": 200}
     fake.answers["clients.log"] = refusal("It was taken away.")
     dialog.renew.click()

@@ -309,6 +309,13 @@ def test_two_cursors_tell_what_lies_between_them_in_every_plot(qtbot: QtBot, pag
         qtbot.waitUntil(
             lambda name=name: "A step 100 → B step 300: 200 steps" in words_of(page.grid.cells[name])
         )
+    before = plot(page).x_view()
+    for modifier in (Qt.KeyboardModifier.ShiftModifier, Qt.KeyboardModifier.ControlModifier):
+        qtbot.keyClick(plot(page), Qt.Key.Key_Left, modifier)
+    step = (before[1] - before[0]) / 100
+    for one in page.grid.plots:
+        assert one.cursors == pytest.approx((100.0 - step, 300.0 - step)), "all move together, by keys, too"
+    assert plot(page).x_view() == before
     cell = page.grid.cells["loss"]
     note = next(one for one in cell.findChildren(QLabel) if one.text().startswith("A step"))
     note.setFixedWidth(200)
@@ -370,7 +377,9 @@ def test_layouts_are_saved_shown_again_and_removed(
 
 
 def test_a_pinned_run_stands_on_top_and_stays_drawn(qtbot: QtBot, page: PlotsPage) -> None:
+    assert "Choose a run" in page.pin.toolTip(), "what is off says why"
     page.runs.list.setCurrentRow(2)
+    assert "Choose a run" not in page.pin.toolTip()
     page.pin.click()
     assert page.runs.list.item(0).text() == OLDEST
     page.runs.list.setCurrentRow(2)

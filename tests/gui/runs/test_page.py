@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QDesktopServices, QGuiApplication
-from PySide6.QtWidgets import QMessageBox
+from PySide6.QtWidgets import QLineEdit, QMessageBox
 from pytestqt.qtbot import QtBot
 
 from soulsgui.config.schema import shipped_with
@@ -12,6 +12,7 @@ from soulsgui.gui.runs.evaluate import EvaluateDialog
 from soulsgui.gui.runs.page import RunsPage
 from soulsgui.gui.widgets.agree import AgreeDialog
 from soulsgui.gui.widgets.command_button import Stage
+from soulsgui.gui.widgets.table import Table
 from soulsgui.wire.control import (
     CheckpointInfo,
     ConfigValues,
@@ -168,7 +169,7 @@ def test_the_settings_of_a_run_can_only_be_read_and_begin_another_one_but_those_
     form = details.settings.form
     assert form is not None
     editor = form.row("ppo.n_steps").editor
-    assert (editor.read(), editor.isEnabled()) == ((64, ""), False)
+    assert (editor.read(), part_of(editor, QLineEdit).isReadOnly()) == ((64, ""), True)
     assert [key for key in BASE if form.edits.modified(key)] == ["ppo.n_steps"]
     with qtbot.waitSignal(details.again.finished):
         details.again.click()
@@ -566,7 +567,13 @@ def test_the_seeds_of_an_experiment_stand_below_its_mean_and_are_shown_on_demand
     assert page.group.isVisible()
     qtbot.waitUntil(lambda: "401.0 to 402.0" in page.group.experiment.words.text())
     page.group.curves.click()
-    assert shell.shown[-1] == ("plots", {"runs": [one.id for one in SEEDS]})
+    assert shell.shown[-1] == ("plots", {"experiments": [name]})
+    page.group.experiment.table.selectRow(1)
+    qtbot.keyClick(page.group.experiment.table, Qt.Key.Key_Return)
+    assert page.chosen is not None
+    assert page.chosen.id == SEEDS[1].id, "one of its runs is opened from its statistics"
+    page.show_where(run=name)
+    page.model.toggle(page.chosen)
     qtbot.keyClick(page.table, Qt.Key.Key_Return)
     assert {page.model.name_at(3), page.model.name_at(4)} == {one.id for one in SEEDS}
     page.words.setText("seed 2")
@@ -669,3 +676,30 @@ def test_the_room_of_the_list_is_remembered_while_a_run_is_active(
     again = shown(qtbot, RunsPage(server, shell), 1120, 700)  # type: ignore[arg-type]
     qtbot.waitUntil(lambda: again.details.checkpoints.chosen is not None)
     qtbot.waitUntil(lambda: again._splitter.sizes() == kept)
+
+
+def test_the_columns_of_every_table_stay_as_they_were_left(
+    qtbot: QtBot, page: RunsPage, server: FakeFeed, shell: FakeShell
+) -> None:
+    def tables(of: RunsPage) -> tuple[Table, ...]:
+        return (
+            of.table, of.details.checkpoints.table, of.details.videos.table, of.group.experiment.table,
+        )  # fmt: skip
+
+    for table in tables(page):
+        table.setColumnWidth(1, 222)
+    page.hide()
+    again = RunsPage(server, shell)  # type: ignore[arg-type]
+    qtbot.addWidget(again)
+    assert [table.columnWidth(1) for table in tables(again)] == 4 * [222]
+
+
+def test_an_event_leads_to_the_log_at_its_moment(
+    qtbot: QtBot, page: RunsPage, server: FakeFeed, shell: FakeShell
+) -> None:
+    events = page.details.events
+    page.details.tabs.setCurrentWidget(events)
+    server.bring_event(event(1, "redis ended", service="redis"))
+    events.table.selectRow(0)
+    events.log.click()
+    assert shell.shown[-1] == ("logs", {"service": "redis", "run": "r3", "time": 1.0})

@@ -73,7 +73,6 @@ def test_a_row_is_made_when_it_comes_into_view_with_what_is_known_of_it(qtbot: Q
     form = shown(qtbot, SettingsForm(), 1000, 700)
     form.load(BASE, {"ppo.gamma": 0.95})
     form.show_problems({"ppo.gamma": "It is too small."})
-    form.set_read_only(True)
     first, last = "algorithm", list(specs())[-1]
     qtbot.waitUntil(lambda: first in keys_made(form))
     bar = part_of(form, QScrollArea).verticalScrollBar()
@@ -83,7 +82,6 @@ def test_a_row_is_made_when_it_comes_into_view_with_what_is_known_of_it(qtbot: Q
     assert "ppo.gamma" not in keys_made(form)
     gamma = form.row("ppo.gamma")
     assert (line(form, "ppo.gamma").text(), gamma.wrong.text()) == ("0.95", "It is too small.")
-    assert not gamma.editor.isEnabled()
     assert not gamma.reset.isHidden()
 
 
@@ -180,11 +178,29 @@ def test_where_the_sections_have_no_room_the_settings_have_it_at_once(
     qtbot.waitUntil(index.isVisible)
 
 
-def test_values_are_told_as_yaml_has_them_also_where_they_can_only_be_read(form: SettingsForm) -> None:
-    form.set_read_only(True)
-    assert not line(form, "ppo.gamma").isEnabled()
-    form.set_read_only(False)
-    assert line(form, "ppo.gamma").isEnabled()
+def test_what_can_only_be_read_is_reached_by_tab_and_copied(qtbot: QtBot, theme: Theme) -> None:
+    form = shown(qtbot, SettingsForm(read_only=True), 1000, 700)
+    form.load(BASE, {"ppo.gamma": 0.95, "normalize.observations": False, "ppo.n_clients": None})
+    form.activateWindow()
+    qtbot.waitUntil(form.isActiveWindow)
+    told = {}
+    for key in ("ppo.gamma", "normalize.observations", "determinism", "ppo.n_clients"):
+        form.reveal(key)
+        value = line(form, key)
+        qtbot.waitUntil(value.hasFocus)
+        assert value.isReadOnly()
+        value.selectAll()
+        qtbot.keyClicks(value, "7")
+        qtbot.keyClick(value, Qt.Key.Key_C, Qt.KeyboardModifier.ControlModifier)
+        told[key] = QApplication.clipboard().text()
+    assert list(told.values()) == ["0.95", "false", "off", "null"]
+    qtbot.keyClick(line(form, "ppo.n_clients"), Qt.Key.Key_Tab)
+    assert "ppo" in QApplication.focusWidget().accessibleName()  # type: ignore[union-attr]
+    assert not form.row("ppo.gamma").reset.isEnabled()
+    assert form.row("ppo.gamma").reset.toolTip() == "Back to 0.99"
+
+
+def test_values_are_told_as_yaml_has_them(form: SettingsForm) -> None:
     form.load(BASE, {"normalize.observations": False, "ppo.n_clients": 2, "env.kwargs": {"wind": True}})
     switch = form.row("normalize.observations")
     assert part_of(switch.editor, QCheckBox).text() == "false"

@@ -26,7 +26,7 @@ from soulsgui.gui.runs.checkpoints import NoteDialog
 from soulsgui.gui.widgets.ask import ask
 from soulsgui.gui.widgets.dialog import FittingDialog
 from soulsgui.gui.widgets.presets import picture_of, time_words
-from soulsgui.wire.control import ConfigValues, ErrorCode, Preset, RunPlace, RunStatus, Status
+from soulsgui.wire.control import ConfigValues, ErrorCode, Preset, RunPlace, RunStatus, RunSummary, Status
 from tests.gui.fake_feed import HELLO, LIVE, LOST, FakeFeed, refusal
 from tests.gui.reading import part_of
 
@@ -250,6 +250,41 @@ def test_nothing_waits_where_nothing_goes_on_and_a_checkpoint_brings_its_own_set
     dialog.start.click()
     params = feed.sent_of("run.start")[0].params
     assert (params["from"], params["overrides"]) == ("r1/history/8", {"clients.local": 1})
+    assert "preset" not in params
+
+
+def test_a_run_begins_with_the_newest_weights_of_another_one(qtbot: QtBot, feed: FakeFeed) -> None:
+    of_run = CONFIG | {"run": {"env.id": "Pong", "clients.local": 5}}
+    runs = [RunSummary(id="r1", name="pong", resumable=True), RunSummary(id="r2")]
+    feed.answers |= {
+        "config.get": lambda params: of_run if params == {"run": "r1"} else CONFIG,
+        "runs.list": {"runs": [one.model_dump(mode="json") for one in runs]},
+    }
+    dialog = new_run(qtbot, feed)
+    weights = dialog.weights
+    qtbot.waitUntil(lambda: weights.count() == 2)  # one of the runs has no checkpoint
+    dialog.as_sweep.click()
+    assert not weights.isVisible()
+    dialog.as_sweep.click()
+    weights.setCurrentIndex(1)
+    weights.activated.emit(1)
+    assert weights.currentText() == "The newest of “pong”"
+    assert not dialog.start.isEnabled(), "until its settings are here"
+    qtbot.waitUntil(dialog.start.isEnabled)
+    assert not dialog.preset.isVisible()
+    assert not dialog.as_sweep.isVisible()
+    assert dialog.clients.value() == 5
+    assert "Trains Pong. It begins from the newest checkpoint" in dialog.hint.text()
+    weights.setCurrentIndex(0)
+    weights.activated.emit(0)
+    qtbot.waitUntil(lambda: dialog.start.isEnabled() and dialog.clients.value() != 5)
+    assert dialog.preset.isVisible()
+    weights.setCurrentIndex(1)
+    weights.activated.emit(1)
+    qtbot.waitUntil(dialog.start.isEnabled)
+    dialog.start.click()
+    params = feed.sent_of("run.start")[0].params
+    assert (params["from"], params["overrides"]) == ("r1", {})
     assert "preset" not in params
 
 

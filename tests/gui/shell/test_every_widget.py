@@ -110,6 +110,12 @@ def without_name(part: QWidget) -> list[str]:
     return [f"{told(one)} has no name" for one in controls_of(part) if not name_of(one).strip()]
 
 
+def without_reason(part: QWidget) -> list[str]:
+    """Tell which buttons are off and do not say why."""
+    off = (one for one in seen_in(part) if isinstance(one, QAbstractButton) and not one.isEnabled())
+    return [f"{told(one)} is off without a reason" for one in off if not one.toolTip()]
+
+
 def out_of_reach(part: QWidget) -> list[str]:
     """Tell what can be worked with and is not on the way of Tab; on its first way it may enable more."""
     return round_by_tab(part) and round_by_tab(part)
@@ -198,7 +204,9 @@ def faults(qtbot: QtBot, fake: FakeFeed, surface: QWidget, inside: QWidget) -> l
     found: dict[str, None] = {}
     for part in chain([surface], turned_over(inside)):
         qtbot.waitUntil(lambda part=part: settled(fake, part))
-        found |= dict.fromkeys((*without_name(part), *out_of_reach(part), *hard_to_read(part)))
+        found |= dict.fromkeys(
+            (*without_name(part), *without_reason(part), *out_of_reach(part), *hard_to_read(part))
+        )
     return list(found)
 
 

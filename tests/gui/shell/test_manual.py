@@ -15,7 +15,7 @@ from soulsgui.gui.config.mending import MendConfigDialog
 from soulsgui.gui.config.page import ConfigDialog
 from soulsgui.gui.shell.about import AboutDialog
 from soulsgui.gui.shell.command_palette import CommandPalette
-from soulsgui.gui.shell.manual import START, ManualDialog
+from soulsgui.gui.shell.manual import START, ManualDialog, anchor, manual_pages
 from soulsgui.gui.shell.pages import page_entries
 from soulsgui.gui.shell.server_selector import AddServerDialog
 from soulsgui.gui.theme import Theme, ThemeChoice
@@ -49,8 +49,12 @@ def test_the_wheel_brings_every_page_of_the_manual() -> None:
 
 def test_every_link_between_pages_leads_somewhere() -> None:
     for page in PAGES:
-        for link in re.findall(r"\]\(([^)#:]+)\)", page.read_text(encoding="utf-8")):
-            assert (page.parent / link).is_file(), f"{page.name}: {link}"
+        for link, heading in re.findall(r"\]\(([^)#:]*)#?([^)#:]*)\)", page.read_text(encoding="utf-8")):
+            there = page.parent / link if link else page
+            assert there.is_file(), f"{page.name}: {link}"
+            if heading:
+                headings = re.findall(r"^#+ (.+)$", there.read_text(encoding="utf-8"), re.MULTILINE)
+                assert heading in map(anchor, headings), f"{page.name}: {link}#{heading}"
 
 
 @pytest.mark.parametrize("title", [entry.title for entry in page_entries().values()])
@@ -93,6 +97,67 @@ def test_links_lead_on_and_back(qtbot: QtBot, manual: ManualDialog, monkeypatch:
     assert asked == []
     follow(QUrl("https://arxiv.org/abs/1312.5602"))
     assert asked == ["https://arxiv.org/abs/1312.5602"]
+
+
+def test_a_link_to_a_heading_leads_to_it(qtbot: QtBot, manual: ManualDialog) -> None:
+    manual.resize(700, 300)
+    manual.open_at("Runs")
+    manual.text.anchorClicked.emit(QUrl("experiments.md#the-queue"))
+    qtbot.waitUntil(lambda: heading_in_view(manual) == "The queue")
+    manual.text.anchorClicked.emit(QUrl("#sweeps"))
+    qtbot.waitUntil(lambda: heading_in_view(manual) == "Sweeps")
+    qtbot.mouseClick(manual.back, Qt.MouseButton.LeftButton)
+    assert heading_in_view(manual) == "The queue"
+
+
+def test_every_page_is_offered_and_words_are_found_on_all_of_them(qtbot: QtBot, manual: ManualDialog) -> None:
+    titles = {title for title, *_ in manual_pages().values()}
+    assert {manual.pages.itemText(place) for place in range(manual.pages.count())} == titles
+    manual.open_at("Overview")
+    qtbot.waitUntil(manual.text.isVisible)
+    assert manual.pages.currentText() == "The window"
+    manual.pages.setCurrentText("Experiments")
+    manual.pages.activated.emit(manual.pages.currentIndex())
+    assert manual.windowTitle() == "Manual: Experiments"
+
+    qtbot.keyClick(manual.text, Qt.Key.Key_F, Qt.KeyboardModifier.ControlModifier)
+    qtbot.keyClicks(manual.words, "Vapnik-Chervonenkis")
+    qtbot.keyClick(manual.words, Qt.Key.Key_Return)
+    assert "Vapnik" in manual.wrong.text()
+    assert manual.windowTitle() == "Manual: Experiments", "nothing else is shown for what stands nowhere"
+    manual.words.setText("quicksave of the run")
+    assert not manual.wrong.text()
+    for _ in range(2):  # the second time it comes round to the only place
+        qtbot.keyClick(manual.words, Qt.Key.Key_Return)
+        assert manual.pages.currentText() == "The window"
+        assert manual.text.textCursor().selectedText() == "quicksave of the run"
+        assert manual.isVisible(), "Enter in a field presses no button"
+    qtbot.mouseClick(manual.back, Qt.MouseButton.LeftButton)
+    assert manual.pages.currentText() == "Experiments"
+
+
+def shade_of_a_picture(manual: ManualDialog) -> int:
+    """How light the first picture is that is drawn."""
+    block = manual.text.document().begin()
+    while "\ufffc" not in block.text():
+        block = block.next()
+    name = QUrl(block.begin().fragment().charFormat().toImageFormat().name())
+    drawn = manual.text.document().resource(QTextDocument.ResourceType.ImageResource.value, name)
+    return int(drawn.pixelColor(5, drawn.height() // 2).lightness())
+
+
+def test_an_open_manual_follows_the_theme(qtbot: QtBot, manual: ManualDialog, theme: Theme) -> None:
+    manual.resize(700, 300)
+    manual.open_at("Overview")
+    qtbot.waitUntil(lambda: heading_in_view(manual) == "Overview")
+    assert shade_of_a_picture(manual) > 128
+    theme.choose(ThemeChoice.DARK)
+    qtbot.waitUntil(lambda: shade_of_a_picture(manual) < 128)
+    assert heading_in_view(manual) == "Overview"
+    manual.close()
+    theme.choose(ThemeChoice.LIGHT)
+    manual.open_at("Overview")
+    assert shade_of_a_picture(manual) > 128
 
 
 def test_pictures_are_of_the_window_as_it_looks(manual: ManualDialog, theme: Theme) -> None:

@@ -58,6 +58,36 @@ def test_warnings_and_errors_are_told_together_as_text_and_lead_to_the_log(
     away.notifier._later.stop()
 
 
+def test_a_desktop_without_a_tray_is_told_by_its_own_command(
+    qtbot: QtBot,
+    away: MainWindow,
+    fake: FakeFeed,
+    theme: Theme,
+    folders: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(tray, "has_tray", lambda: False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+
+    def settings() -> SettingsDialog:
+        dialog = SettingsDialog(Preferences(folders), theme)
+        qtbot.addWidget(dialog)
+        return dialog
+
+    assert not settings().notifies.isEnabled()
+    assert "notify-send" in settings().notifies.toolTip()
+    said, command = tmp_path / "said", tmp_path / "notify-send"
+    command.write_text(
+        f'#!/bin/sh\nfor word; do echo "$word"; done > {said}.new\n/bin/mv {said}.new {said}\n'
+    )
+    command.chmod(0o755)
+    assert settings().notifies.isEnabled()
+    fake.bring_event(event(2, what="--<b>Lost</b>"))
+    qtbot.waitUntil(said.exists)
+    assert said.read_text().split("\n")[2:5] == ["--", "--‹b›Lost‹/b›", "out of memory"]
+
+
 def test_nothing_is_told_to_who_looks_or_does_not_want_it(
     qtbot: QtBot, make: Make, away: MainWindow, fake: FakeFeed, told: list[Any], folders: Any
 ) -> None:

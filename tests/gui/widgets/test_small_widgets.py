@@ -343,6 +343,20 @@ def test_columns_follow_the_letters_there_and_back(qtbot: QtBot, both_themes: Th
     assert table.columnWidth(1) == 300 * table.line_px // line_px < 300
 
 
+def test_a_hidden_column_has_its_width_again_with_smaller_letters(qtbot: QtBot, both_themes: Theme) -> None:
+    both_themes.set_font_scale(150)
+    large = table_of_runs(qtbot)
+    large.setColumnWidth(1, 300)
+    large.setColumnHidden(1, True)
+    kept, line_px = large.save_columns(), large.line_px
+    both_themes.set_font_scale(100)
+    table = table_of_runs(qtbot)
+    table.restore_columns(kept, line_px)
+    assert table.isColumnHidden(1)
+    table.setColumnHidden(1, False)
+    assert table.columnWidth(1) == 300 * table.line_px // line_px
+
+
 def test_only_the_last_part_makes_room_for_a_message_all_for_a_smaller_window(qtbot: QtBot) -> None:
     window, message = QWidget(), QLabel("It is saved.")
     message.hide()
