@@ -145,10 +145,13 @@ class GoalLine(pg.InfiniteLine):  # type: ignore[misc]
     def draw(self, scale: Scale) -> float | None:
         """Stand at its place on a scale, and return that; None where there is none."""
         place = math.nan if self.goal is None else float(scale.place(np.asarray([self.goal]))[0])
-        self.setVisible(math.isfinite(place))
         if not math.isfinite(place):
+            self.hide()
             return None
         self.setPos(place)
+        if not self.isVisible():
+            self.show()
+            self.label.setVisible(True)  # it takes no words while it is hidden
         return place
 
     def take_look(self, colours: Colours, font: QFont) -> None:
