@@ -19,6 +19,7 @@ from soulsgui.gui.plotting.plot import Plot
 from soulsgui.gui.plotting.rows import Axis
 from soulsgui.gui.plotting.scale import ScaleKind
 from soulsgui.gui.theme import Theme, ThemeChoice
+from soulsgui.gui.widgets.dialog import NameDialog
 from soulsgui.wire.control import Event, History, RunStatus, RunSummary, Status
 from tests.gui.fake_feed import LIVE, LOST, FakeFeed, FakeShell
 from tests.gui.plotting.curves import START, drawn, episodes, history
@@ -356,7 +357,11 @@ def test_layouts_are_saved_shown_again_and_removed(
     tick(page.metrics, "loss")
     tick(page.runs, OLDER)
     choose(page.controls.axis_box, Axis.TIME)
-    page.save_layout("losses & returns")
+    page.controls.save_wanted.emit()
+    dialog = part_of(page, NameDialog)
+    assert not dialog.save.isEnabled(), "it needs a name"
+    dialog.name.setText(" losses & returns ")
+    dialog.save.click()
     tick(page.metrics, "loss")
     choose(page.controls.axis_box, Axis.EPISODE)
     again = opened(qtbot, feed, shell)
