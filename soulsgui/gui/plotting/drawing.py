@@ -254,6 +254,9 @@ def _places(reading: Reading, axis: Axis) -> tuple[str, str]:
 
 def _value(name: str, reading: Reading, alone: bool) -> str:
     value, smooth = text.value(reading.value), text.value(reading.smooth)
+    if reading.runs:
+        band = f"lowest {text.value(reading.low)}, highest {text.value(reading.high)}"
+        return f"mean {value}, {band}" if alone else f"{name}: {value}, {band}"
     if not alone:
         # There is no room for more.
         return f"{name}: {value}"

@@ -411,11 +411,9 @@ def test_an_experiment_is_drawn_as_the_mean_of_its_runs_that_are_over(
     qtbot.waitUntil(lambda: page.runs.list.count() == 4)
     tick(page.runs, "experiment/2026_10_wide", ACTIVE)
     qtbot.waitUntil(lambda: all(curve.is_loaded for curve, _ in page.grid.cells["return"].curves))
-    assert curves(page, "return") == ["wide (mean, lowest and highest of 2)"] * 2
+    assert curves(page, "return") == ["wide (mean of 2)"] * 2
     assert {curve.series.run_id for curve, _ in page.grid.cells["return"].curves} == {OLDER, OLDEST}
-    qtbot.waitUntil(
-        lambda: [one.name for one in plot(page).curves] == ["wide (mean, lowest and highest of 2)"]
-    )
+    qtbot.waitUntil(lambda: [one.name for one in plot(page).curves] == ["wide (mean of 2)"])
     assert not [sent for sent in feed.sent if "experiment" in str(sent.params.get("run"))]
 
     def exported() -> list[dict[str, str]]:
