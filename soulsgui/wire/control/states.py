@@ -303,7 +303,8 @@ class AuditEntry(Numbered):
         origin: What gave it, as it calls itself: `SoulsGUI window`, `SoulsGUI command line`, another program.
         peer: From which address.
         program: The process that holds that address, if the system reports it.
-        outcome: `done`, the code of its error, or empty before its end, which is missing if the runner died.
+        outcome: `done`, `cancelled`, the code of its error, or empty before its end, which is missing if the
+            runner died.
         error: Why it was refused or failed.
         seconds: How long it took.
     """
@@ -318,7 +319,7 @@ class AuditEntry(Numbered):
     seconds: float = 0.0
 
     def words(self) -> str:
-        """Return what became of it: `done`, why not, or that it never ended."""
+        """Return what became of it: `done`, `cancelled`, why not, or that it never ended."""
         return self.error or self.outcome or "not finished"
 
 
