@@ -106,7 +106,7 @@ class SteadySplitter(QSplitter):
         sizes = list(self._known)
         for place in reversed(range(self.count())):
             part, known = self.widget(place), sizes[place]
-            if known:  # else it is hidden
+            if part is not None and known:  # else it is hidden
                 least = along(part.minimumSizeHint().expandedTo(part.minimumSize()))
                 sizes[place] = max(min(known + more, along(part.maximumSize())), least)
                 more -= sizes[place] - known
