@@ -480,11 +480,11 @@ def test_only_the_last_parts_make_room_for_what_comes_and_goes(
     qtbot: QtBot, server: FakeFeed, shell: FakeShell
 ) -> None:
     window, message = QWidget(), QLabel("It is saved.")
-    message.setFixedHeight(30)
+    message.setFixedHeight(40)
     message.hide()
     page = OverviewPage(server, shell, window)
     column((page, 1), message, on=window, margins=NO_MARGINS, gap_px=0)
-    shown(qtbot, window, 1120, 750)
+    shown(qtbot, window, 1166, 900)
     qtbot.waitUntil(lambda: page.clients.model.rowCount() > 0)
     splitter = part_of(page, QSplitter)
     before = splitter.sizes()
