@@ -186,7 +186,7 @@ class JobCall(Call):
 
     def __init__(self, command: str, server: str, feed: "Feed", save_to: str) -> None:
         super().__init__(command, server, parent=feed)
-        self._feed, self._save_to = feed, save_to
+        self._feed, self.save_to = feed, save_to
         self.job: Job | None = None  # as it was told of last
         self._unwanted = False
 
@@ -239,10 +239,10 @@ class JobCall(Call):
             self.drop()
         elif job.error is not None:
             self.refuse(job.error)
-        elif not self._save_to:
+        elif not self.save_to:
             super().answer(job.result)
         else:
-            self._fetch(job, self._save_to)
+            self._fetch(job, self.save_to)
 
     def _fetch(self, job: Job, path: str) -> None:
         self._feed.job_changed.disconnect(self._follow)
@@ -470,8 +470,10 @@ class Feed(QObject):
         self.leaving.emit()
         left, self._open = self._open, []
         for call in left:
-            what = f"{call.server} was left before it answered."
-            remedy = "Show it again to see what became of it."
+            what, remedy = "it answered", "Show it again to see what became of it."
+            if isinstance(call, JobCall) and call.save_to:
+                what, remedy = f"{call.save_to} was here", "Show it again, and ask for the file again."
+            what = f"{call.server} was left before {what}."
             call.refuse(ApiError(code=ErrorCode.NO_ANSWER, message=what, remedy=remedy))
 
     def forget(self, remote: bool) -> None:

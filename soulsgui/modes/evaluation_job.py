@@ -68,7 +68,7 @@ def _evaluate(request: dict[str, Any], send: Send, watched: _Watched) -> dict[st
         kill_descendants()
         os._exit(1)
 
-    progress = _Progress(send, request["episodes"])
+    progress = _Progress(send, request["episodes"], films=target is not None)
     with nullcontext() if target is None else video(target) as film:
         seen = request["frames"] or film is not None
         show = _Viewer(send, watched, film, request["frames"]) if seen else None
@@ -82,8 +82,9 @@ def _evaluate(request: dict[str, Any], send: Send, watched: _Watched) -> dict[st
 class _Progress:
     """Tells how far it is, a few times a second; what is answered says whether somebody watches."""
 
-    def __init__(self, send: Send, episodes: int) -> None:
+    def __init__(self, send: Send, episodes: int, films: bool) -> None:
         self._send, self._episodes = send, episodes
+        self._what = "episodes filmed" if films else "episodes"
         self._next = 0.0
         self._spare_time: SpareTime | None = None
 
@@ -96,8 +97,8 @@ class _Progress:
                 hold_back(os.getpid(), nice=LAST)
                 self._spare_time = SpareTime()
             self._spare_time.look()
-            made = f"{steps:,} {'step' if steps == 1 else 'steps'} made"
-            doing = f"{ended} of {self._episodes} episodes have ended, {made}"
+            made = f"{steps:,} {'step' if steps == 1 else 'steps'}"
+            doing = f"{ended} of {self._episodes} {self._what}, {made}"
             self._send({"doing": doing, "part": ended / self._episodes})
 
 

@@ -45,9 +45,13 @@ class AuditLog:
         )
         return self._note(entry)
 
-    def end(self, entry: AuditEntry, error: ApiError | None = None) -> None:
+    def end(self, entry: AuditEntry, error: ApiError | None = None, cancelled: bool = False) -> None:
         """Note what became of it."""
-        outcome = {"outcome": "done"} if error is None else {"outcome": error.code, "error": error.message}
+        outcome = (
+            {"outcome": "cancelled" if cancelled else "done"}
+            if error is None
+            else {"outcome": error.code, "error": error.message}
+        )
         seconds = max(self._wall_clock() - entry.time, 0.0)
         self._note(AuditEntry.model_validate(entry.model_dump() | {"seconds": seconds, **outcome}))
 

@@ -101,18 +101,20 @@ def test_while_nobody_watches_nothing_is_rendered_and_soon_nobody_is_waited_for(
     assert (stage.sent, stage.made) == ([], 1)
 
 
-@pytest.mark.parametrize(("steps", "said"), [(1, "1 step made"), (2000, "2,000 steps made")])
+@pytest.mark.parametrize(
+    ("films", "steps", "said"), [(False, 1, "episodes, 1 step"), (True, 2000, "episodes filmed, 2,000 steps")]
+)
 def test_once_it_plays_its_progress_is_told_in_words_and_others_go_first(
-    monkeypatch: pytest.MonkeyPatch, steps: int, said: str
+    monkeypatch: pytest.MonkeyPatch, films: bool, steps: int, said: str
 ) -> None:
     sent: list[Any] = []
     held_back: list[Any] = []
     monkeypatch.setattr(evaluation_job, "hold_back", lambda pid, nice: held_back.append((pid, nice)))
-    progress = evaluation_job._Progress(sent.append, 4)
+    progress = evaluation_job._Progress(sent.append, 4, films)
     assert held_back == []  # it still loads
     progress(3, steps)
     assert held_back == [(os.getpid(), LAST)]
-    assert sent == [{"doing": f"3 of 4 episodes have ended, {said}", "part": 0.75}]
+    assert sent == [{"doing": f"3 of 4 {said}", "part": 0.75}]
 
 
 def test_a_disk_that_is_full_is_told_in_words(monkeypatch: pytest.MonkeyPatch) -> None:

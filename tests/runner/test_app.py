@@ -790,7 +790,7 @@ async def test_resume_goes_on_with_the_same_folder_and_with_other_values_once_it
     assert runner.library.settings(run).clients.local == 1
     assert "client-1" in service_states(runner)
     told = (await call(runner, "history.events"))["events"][-1]["what"]
-    changes = "stop.env_steps = 1000000000 (was null), clients.local = 1 (was 0)"
+    changes = "stop.env_steps = 1000000000 (was none), clients.local = 1 (was 0)"
     assert told == f"Run {run.run_id} was resumed from {saved} with {changes}"
     # The trainer has saved nothing yet: started again, it must begin from the same one.
     assert run.chosen == run.root / saved

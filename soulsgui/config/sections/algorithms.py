@@ -257,7 +257,7 @@ class DQNSettings(Section):
     )
     q_clip: OptionalBound = setting(
         None,
-        "Values (or quantiles) of the next state are limited to plus and minus this in the target; null: "
+        "Values (or quantiles) of the next state are limited to plus and minus this in the target; empty: "
         "no limit. c51 and rainbow have `dqn.value_min` and `dqn.value_max` instead; r2d2 has none.",
     )
     quantiles: Annotated[int, Field(ge=1, le=1000)] = setting(

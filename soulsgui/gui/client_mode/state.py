@@ -259,10 +259,10 @@ def server_words(status: Status) -> tuple[Look, str]:
 
 
 def trip_words(seconds: float) -> str:
-    """Return how long an answer takes, in whole milliseconds: `3 ms`, `under 1 ms`."""
+    """Return how long an answer takes: `under 1 ms`, `3 ms`, `12.0 s`."""
     if seconds < 0.001:
         return "under 1 ms"
-    return f"{text.compact(1000 * seconds)} ms"
+    return f"{1000 * seconds:,.0f} ms" if seconds < 9.9995 else f"{text.value(seconds)} s"
 
 
 def trial_words(found: ServerTest, server: str) -> tuple[str, str, str]:

@@ -7,11 +7,9 @@ from typing import Any
 from PySide6.QtCore import Qt, QTimer
 from PySide6.QtGui import QHideEvent, QShowEvent
 from PySide6.QtWidgets import (
-    QFormLayout,
     QFrame,
     QGridLayout,
     QLabel,
-    QLineEdit,
     QPushButton,
     QSizePolicy,
     QWidget,
@@ -31,7 +29,7 @@ from soulsgui.gui.shell.pages import CLIENTS, LOGS
 from soulsgui.gui.theme import GAP_L, GAP_M, GAP_S, GAP_XS
 from soulsgui.gui.widgets.boxes import PAGE_MARGINS, column
 from soulsgui.gui.widgets.command_button import IN_MENU, Words, allow
-from soulsgui.gui.widgets.dialog import FittingDialog, FormDialog
+from soulsgui.gui.widgets.dialog import FittingDialog, NameDialog
 from soulsgui.gui.widgets.empty_state import EmptyState
 from soulsgui.gui.widgets.geometry import Memory
 from soulsgui.gui.widgets.labels import Label, muted, set_property, set_tip, wrapped
@@ -41,8 +39,6 @@ from soulsgui.wire.control import ClientLog, ClientStatus, Status
 _CHARACTERS = 150
 _LINES = 26
 _ASKED = 200
-_NAME_CHARACTERS = 64
-_LONGEST_NAME = 64
 _TICK_MS = 1000
 
 
@@ -71,30 +67,6 @@ class ClientLogDialog(FittingDialog):
         self.wrong.hide()
         self.pane.show_empty_text(f"{self._client.name} has reported no problems.")
         self.pane.replace(log.lines, with_service=False)
-
-
-class RenameDialog(FormDialog):
-    """Calls a client something else; closes when the server has written it."""
-
-    def __init__(self, feed: Feed, client: ClientStatus, parent: QWidget | None = None) -> None:
-        super().__init__("renameDialog", f"Rename {client.name}", parent)
-        self._feed = feed
-        self._client = client.id
-        self.name = QLineEdit(client.name, self)
-        self.name.setMaxLength(_LONGEST_NAME)
-        self.name.setPlaceholderText(client.id)
-        self.name.selectAll()
-        self.save = self.make_main(Words("&Rename", "Renaming …", "Renamed"), self._send)
-        self.save.finished.connect(lambda _: self.accept())
-        form = QFormLayout()
-        form.addRow("&Name", self.name)
-        hint = f"Its id stays {client.id}: logs and invitations name that. Left empty, it is called so again."
-        foot = self.foot(main=[self.save], leave="&Cancel")
-        self.arrange(form, muted(wrapped(hint, self)), foot=foot, characters=_NAME_CHARACTERS)
-
-    def _send(self) -> Call:
-        self.wrong.hide()
-        return self._feed.call("clients.rename", {"client": self._client, "name": self.name.text().strip()})
 
 
 # Name, title, row, column and how many columns wide the value is.
@@ -235,7 +207,15 @@ class ClientsPage(QWidget):
 
     def _rename(self) -> None:
         if self.only is not None:
-            RenameDialog(self._feed, self.only, self).open()
+            client, feed = self.only, self._feed
+            hint = f"Its id stays {client.id}: logs and invitations name that. "
+            hint += "Left empty, it is called so again."
+
+            def save(name: str) -> Call:
+                return feed.call("clients.rename", {"client": client.id, "name": name})
+
+            title, words = f"Rename {client.name}", Words("&Rename", "Renaming …", "Renamed")
+            NameDialog(title, client.name, hint, words, save, client.id, self).open()
 
     def _look(self) -> None:
         if self.only is not None:

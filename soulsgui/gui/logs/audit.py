@@ -18,7 +18,7 @@ from soulsgui.gui.widgets.table import Table
 from soulsgui.wire.control import AuditEntry, AuditList
 
 _MOST = 2000
-_LEVELS = {"": "info", "done": "success", "failed": "error"}
+_LEVELS = {"": "info", "cancelled": "info", "done": "success", "failed": "error"}
 
 
 def outcome_look(entry: AuditEntry) -> Look:

@@ -21,6 +21,7 @@ _HEAD_CHARACTERS = 18
 _NAME_CHARACTERS = 40
 _NAMED = 2
 _LEFT = "How long it takes to its goal if it continues as now: a guess"
+_BEGUN = "Steps of the checkpoint that it began from, and its own, which its time is of"
 _LAG = "Updates between the weights that samples were made with and the newest ones"
 
 
@@ -43,7 +44,7 @@ def figures(run: RunStatus, live: bool = True, left_s: float | None = None) -> l
     ages = run.staleness.words() if run.staleness is not None else ""
     found = [
         *_returns(run),
-        Figure("steps", "Steps", _of_goal(text.compact(run.env_steps), goal)),
+        Figure("steps", "Steps", _of_goal(_steps(run), goal), _BEGUN if run.begun_env_steps else ""),
         Figure("rate", "Steps/s", steps_rate, "Environment steps per second"),
         Figure("updates", "Updates", text.count(run.updates), rate if rate != text.NOTHING else ""),
         Figure("lag", "Policy lag", text.value(run.policy_lag), f"{_LAG}:\n{ages}" if ages else _LAG),
@@ -53,6 +54,12 @@ def figures(run: RunStatus, live: bool = True, left_s: float | None = None) -> l
     if left_s is not None and live:
         found.insert(-1, Figure("left", "Goal in", f"≈ {text.duration(left_s)}", _LEFT))
     return found + _losses(run)
+
+
+def _steps(run: RunStatus) -> str:
+    """Return its steps, those of the checkpoint that it began from apart: its time is of the others."""
+    own = text.compact(run.own_env_steps)
+    return f"{text.compact(run.begun_env_steps)} + {own}" if run.begun_env_steps else own
 
 
 def run_words(run: RunStatus) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QSettings, Qt, QTimer, Signal
 from PySide6.QtGui import QHideEvent, QShowEvent
-from PySide6.QtWidgets import QSizePolicy, QSplitter, QStackedWidget, QWidget
+from PySide6.QtWidgets import QSizePolicy, QStackedWidget, QWidget
 
 from soulsgui.gui.clients.section import ClientsSection
 from soulsgui.gui.feed import Feed
@@ -25,7 +25,7 @@ from soulsgui.gui.shell.pages import LOGS, OVERVIEW, PLOTS
 from soulsgui.gui.states import run_is_active
 from soulsgui.gui.theme import GAP_S, GAP_XS
 from soulsgui.gui.throttle import Throttle
-from soulsgui.gui.widgets.boxes import NO_MARGINS, PAGE_MARGINS, column, row
+from soulsgui.gui.widgets.boxes import NO_MARGINS, PAGE_MARGINS, column, row, split
 from soulsgui.gui.widgets.empty_state import EmptyState
 from soulsgui.gui.widgets.fitting_button import FittingButton
 from soulsgui.gui.widgets.geometry import Memory
@@ -171,12 +171,9 @@ class OverviewPage(QWidget):
         self._stack = QStackedWidget(self)
         self._stack.addWidget(self._run_part)
         self._stack.addWidget(self.empty)
-        self._splitter = QSplitter(Qt.Orientation.Vertical, self)
-        self._splitter.setObjectName("overviewSplitter")
-        for part in (self._stack, self.clients, self.log):
-            self._splitter.addWidget(part)
+        shared = self._stack, self.clients, self.log
+        self._splitter = split("overviewSplitter", Qt.Orientation.Vertical, self, *shared)
         self._splitter.setSizes([100 * share for share in _SHARES])
-        self._splitter.setCollapsible(0, False)
         parts = self.since, self.services, (self._splitter, 1)
         column(*parts, on=self, margins=PAGE_MARGINS, gap_px=GAP_S)
 

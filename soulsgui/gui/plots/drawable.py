@@ -123,7 +123,7 @@ class Drawable:
         members, colour = self.experiments.get(name, ()), self._layouts.colours.get(name, 0)
         if self._layouts.shown.axis is Axis.TIME:
             return [Shown(run, "", self.title(run), colour) for run in members]
-        called = f"{short_name(name.removeprefix(EXPERIMENT))} (mean, lowest and highest of {len(members)})"
+        called = f"{short_name(name.removeprefix(EXPERIMENT))} (mean of {len(members)})"
         return [Shown(name, "", called, colour, members)] if members else []
 
     def _curve_of_client(self, run: str, client: str, beside: Iterable[Shown]) -> Shown:

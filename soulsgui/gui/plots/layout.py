@@ -16,7 +16,6 @@ from soulsgui.gui.plotting.scale import ScaleKind
 
 _LAYOUT, _LAYOUTS, _COLOURS = "plots/layout", "plots/layouts", "plots/colours"
 _MOST_COLOURS = 500
-_MOST_CHARACTERS = 60
 
 
 class PlotLayout(BaseModel):
@@ -69,8 +68,7 @@ class Layouts:
 
     def save(self, name: str) -> None:
         """Save what is shown under a name; the one that had it is replaced."""
-        if name.strip():
-            self._keep_named(self._newest_named() | {name.strip()[:_MOST_CHARACTERS]: self.shown})
+        self._keep_named(self._newest_named() | {name: self.shown})
 
     def forget(self, name: str) -> None:
         """Forget the layout of this name."""

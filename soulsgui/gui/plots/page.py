@@ -6,7 +6,7 @@ from typing import Any
 
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QHideEvent
-from PySide6.QtWidgets import QInputDialog, QWidget
+from PySide6.QtWidgets import QWidget
 
 from soulsgui.gui.feed import Feed
 from soulsgui.gui.models.connection import why_not
@@ -26,6 +26,8 @@ from soulsgui.gui.shell.pages import PLOTS
 from soulsgui.gui.theme import GAP_S
 from soulsgui.gui.throttle import Throttle
 from soulsgui.gui.widgets.boxes import NO_MARGINS, PAGE_MARGINS, column, flow, split, stack
+from soulsgui.gui.widgets.command_button import Words
+from soulsgui.gui.widgets.dialog import NameDialog
 from soulsgui.gui.widgets.empty_state import EmptyState
 from soulsgui.gui.widgets.fitting_button import FittingButton
 from soulsgui.gui.widgets.geometry import Memory
@@ -235,15 +237,10 @@ class PlotsPage(QWidget):
         self.only.allow(none, "Draw no other run but this one and the pinned ones")
 
     def _ask_name(self) -> None:
-        dialog = QInputDialog(self)
-        dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        dialog.setWindowTitle("Save this layout")
-        dialog.setLabelText("Name of the layout:")
-        dialog.textValueSelected.connect(self.save_layout)
-        dialog.open()
+        words, hint = Words("&Save", "Saving …", "Saved"), "A layout that has this name already is replaced."
+        NameDialog("Save this layout", "", hint, words, self._save_layout, parent=self).open()
 
-    def save_layout(self, name: str) -> None:
-        """Save what is shown under a name."""
+    def _save_layout(self, name: str) -> None:
         self.layouts.save(name)
         self.controls.show_layout(self.layouts.shown, self.layouts.named)
 

@@ -145,10 +145,13 @@ class GoalLine(pg.InfiniteLine):  # type: ignore[misc]
     def draw(self, scale: Scale) -> float | None:
         """Stand at its place on a scale, and return that; None where there is none."""
         place = math.nan if self.goal is None else float(scale.place(np.asarray([self.goal]))[0])
-        self.setVisible(math.isfinite(place))
         if not math.isfinite(place):
+            self.hide()
             return None
         self.setPos(place)
+        if not self.isVisible():
+            self.show()
+            self.label.setVisible(True)  # it takes no words while it is hidden
         return place
 
     def take_look(self, colours: Colours, font: QFont) -> None:
@@ -251,6 +254,9 @@ def _places(reading: Reading, axis: Axis) -> tuple[str, str]:
 
 def _value(name: str, reading: Reading, alone: bool) -> str:
     value, smooth = text.value(reading.value), text.value(reading.smooth)
+    if reading.runs:
+        band = f"lowest {text.value(reading.low)}, highest {text.value(reading.high)}"
+        return f"mean {value}, {band}" if alone else f"{name}: {value}, {band}"
     if not alone:
         # There is no room for more.
         return f"{name}: {value}"

@@ -87,7 +87,8 @@ class MeanSeries:
         at = min(max(x, ends[0]), ends[1])
         place = self._members[0].nearest(at)
         mean, low, high = self._mean(np.asarray([at]))[:, 0].tolist()
-        return replace(place, x=at, value=mean, smooth=mean, low=low, high=high) if place else None
+        found = {"value": mean, "smooth": mean, "low": low, "high": high, "runs": len(self._members)}
+        return replace(place, x=at, **found) if place else None
 
 
 Drawn = Series | MeanSeries

@@ -89,7 +89,7 @@ Points = tuple[NDArray[np.float64], NDArray[np.float64]]
 
 @dataclass(frozen=True)
 class Reading:
-    """One row, for the crosshair; `count` says how many it stands for."""
+    """One row, or the mean of `runs`, for the crosshair; `count` says how many rows it stands for."""
 
     episode: int
     env_steps: int
@@ -101,6 +101,7 @@ class Reading:
     update: int = 0
     low: float = np.nan
     high: float = np.nan
+    runs: int = 0
 
 
 class AttemptCurve:

@@ -132,9 +132,7 @@ class LineEditor(Editor):
     def __init__(self, spec: FieldSpec, parent: QWidget | None = None) -> None:
         super().__init__(spec, parent)
         self._line = _Line(_CHARACTERS[spec.kind], self)
-        if spec.optional:
-            self._line.setPlaceholderText("null")
-        elif spec.kind is Kind.STRUCTURE:
+        if spec.optional or spec.kind is Kind.STRUCTURE:
             self._line.setPlaceholderText("none")
         if spec.info.secret:
             self._line.setEchoMode(QLineEdit.EchoMode.PasswordEchoOnEdit)

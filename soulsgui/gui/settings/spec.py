@@ -36,7 +36,7 @@ class FieldSpec:
 
     info: SettingInfo  # what the schema says of it
     kind: Kind  # which editor it gets
-    optional: bool  # whether it may be empty (null)
+    optional: bool  # whether it may be empty (None)
     choices: tuple[str, ...]  # the words to choose from
     limits: str  # its range in words, empty for none
     metadata: tuple[Any, ...]  # constraints of the schema, for the check
@@ -66,7 +66,7 @@ class FieldSpec:
     def read(self, written: str) -> tuple[Any, str]:
         """Return the value of a text in an editor and what is wrong with it."""
         words = written.strip()
-        if self.optional and words in ("", "null"):
+        if self.optional and words in ("", "none", "null"):
             return None, ""
         if self.kind in (Kind.WHOLE, Kind.NUMBER):
             try:
@@ -87,7 +87,7 @@ class FieldSpec:
         return self.check(words)
 
     def written(self, value: Any) -> str:
-        """Return how a value stands in an editor, which is empty for null, empty lists and empty maps."""
+        """Return how a value stands in an editor, which is empty for none, empty lists and empty maps."""
         if value is None or (isinstance(value, (Mapping, list, tuple)) and not value):
             return ""
         return value if isinstance(value, str) else as_yaml(value)
@@ -234,7 +234,9 @@ def plain(value: Any) -> Any:
 
 
 def as_yaml(value: Any) -> str:
-    """Return a value as config.yaml has it, in one line: `true`, `null`, `[64, 64]`."""
+    """Return a value as config.yaml has it, in one line: `true`, `[64, 64]`; `none` where it has `null`."""
+    if value is None:
+        return "none"
     if isinstance(value, float):
         return f"{value:g}" if float(f"{value:g}") == value else repr(value)
     try:

@@ -29,7 +29,9 @@ _BEGINS = ("run.start", "run.resume")
 
 def end_words(run: RunStatus) -> BannerWords | None:
     """Return what to say of a run that ended by itself; None while it goes on or when it was stopped."""
-    after, steps, mean = text.duration(run.seconds), text.count(run.env_steps), text.value(run.mean_return)
+    after, mean = text.duration(run.seconds), text.value(run.mean_return)
+    # Of one that began from a checkpoint those that it took this time for.
+    steps = text.count(run.own_env_steps) + (" more" if run.begun_env_steps else "")
     if run.state == "failed":
         return BannerWords("state-bad", Tone.BAD, "The run failed", run.error)
     if run.state != "finished":

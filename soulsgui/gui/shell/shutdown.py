@@ -15,7 +15,7 @@ from soulsgui.gui.models.rules import run_title
 from soulsgui.gui.preferences import AtClosing, AtLeaving, Preferences
 from soulsgui.gui.shell import tray as trays
 from soulsgui.gui.states import run_is_active
-from soulsgui.gui.widgets.command_button import CommandButton, Words
+from soulsgui.gui.widgets.command_button import CommandButton, Stage, Words
 from soulsgui.gui.widgets.dialog import FittingDialog
 from soulsgui.gui.widgets.labels import Heading, muted, wrapped
 from soulsgui.wire.control import ApiError, RunStatus
@@ -84,7 +84,7 @@ class _LastQuestion(FittingDialog):
 
 
 class ClosingDialog(_LastQuestion):
-    """Stop the run and quit, keep training, or stay."""
+    """Stop the run and quit, keep training, or stay; it goes when the run has ended meanwhile."""
 
     def __init__(self, feed: Feed, parent: QWidget | None = None) -> None:
         super().__init__("closingDialog", _TITLE, parent)
@@ -102,6 +102,15 @@ class ClosingDialog(_LastQuestion):
         cost = wrapped(f"“{run_title(run)}” continues in the background if you let it. {saved}", self)
         later = muted(wrapped("To come back, open SoulsGUI again.", self))
         self.ask("A run is active", (cost, later), self.stop, self.keep)
+        self._run = run.id
+        feed.run_changed.connect(self._look)
+        feed.snapshot_taken.connect(self._look)
+
+    def _look(self) -> None:
+        run = self._feed.status.run
+        asked = run.id == self._run and run_is_active(run.state)
+        if not asked and self.stop.stage is not Stage.RUNNING:
+            self.reject()
 
     def _send(self) -> Call:
         self.wrong.hide()
@@ -111,6 +120,7 @@ class ClosingDialog(_LastQuestion):
     def _failed(self, error: ApiError) -> None:
         self.keep.setEnabled(True)
         self.show_problem(error)
+        self._look()
 
 
 class LeavingDialog(_LastQuestion):

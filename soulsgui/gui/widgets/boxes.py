@@ -1,7 +1,7 @@
 """Layouts written as the list of what stands in them."""
 
 from PySide6.QtCore import QByteArray, QSize, Qt
-from PySide6.QtGui import QResizeEvent, QShowEvent
+from PySide6.QtGui import QPaintEvent, QResizeEvent, QShowEvent
 from PySide6.QtWidgets import (
     QBoxLayout,
     QHBoxLayout,
@@ -61,7 +61,7 @@ def stack(*parts: QWidget, on: QWidget | None = None) -> QStackedLayout:
 
 
 class SteadySplitter(QSplitter):
-    """Only its last part makes room for what comes and goes around it, such as a message.
+    """Its last part makes room for what comes and goes around it, such as a message; then the one before.
 
     When the window itself is made larger or smaller, all parts share the difference.
     """
@@ -69,6 +69,8 @@ class SteadySplitter(QSplitter):
     def __init__(self, way: Qt.Orientation, parent: QWidget | None = None) -> None:
         super().__init__(way, parent)
         self._window, self._was_seen = QSize(), False
+        self._known: list[int] = []  # sizes that the user knows
+        self._made: list[int] = []  # and what was made of them when something came
         self._restored = QByteArray()
 
     def restoreState(self, state: QByteArray | bytes | bytearray | memoryview) -> bool:
@@ -77,11 +79,14 @@ class SteadySplitter(QSplitter):
         return super().restoreState(state)
 
     def showEvent(self, event: QShowEvent) -> None:
-        """Its sizes are those that the user knows from now on."""
+        """Share the room as it was kept: before it had its width, what wraps wanted too much height."""
         super().showEvent(event)
         if not self._was_seen:
-            # Before it had its width, what wraps wanted too much height.
             super().restoreState(self._restored)
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        """Its sizes are those that the user knows from now on."""
+        super().paintEvent(event)
         self._was_seen = True
 
     def resizeEvent(self, event: QResizeEvent) -> None:
@@ -89,8 +94,23 @@ class SteadySplitter(QSplitter):
         before, window = self.sizes(), self.window().size()
         super().resizeEvent(event)
         if window == self._window and self._was_seen:
-            self.setSizes([*before[:-1], sum(self.sizes()) - sum(before[:-1])])
+            if before != self._made:
+                self._known = before
+            self.setSizes(self._from_the_end(sum(self.sizes()) - sum(self._known)))
+            self._made = self.sizes()
         self._window = window
+
+    def _from_the_end(self, more: int) -> list[int]:
+        """Return the known sizes with so much more, or less: the last part that can takes all of it."""
+        along = QSize.width if self.orientation() is Qt.Orientation.Horizontal else QSize.height
+        sizes = list(self._known)
+        for place in reversed(range(self.count())):
+            part, known = self.widget(place), sizes[place]
+            if part is not None and known:  # else it is hidden
+                least = along(part.minimumSizeHint().expandedTo(part.minimumSize()))
+                sizes[place] = max(min(known + more, along(part.maximumSize())), least)
+                more -= sizes[place] - known
+        return sizes
 
 
 def split(name: str, way: Qt.Orientation, parent: QWidget, *parts: QWidget) -> QSplitter:

@@ -10,22 +10,24 @@ from PySide6.QtWidgets import (
     QBoxLayout,
     QDialog,
     QFileDialog,
+    QFormLayout,
     QFrame,
     QHBoxLayout,
     QLayout,
+    QLineEdit,
     QPushButton,
     QScrollArea,
     QWidget,
 )
 
-from soulsgui.gui.feed import MakeCall
+from soulsgui.gui.feed import Call, MakeCall
 from soulsgui.gui.icons import make_primary
 from soulsgui.gui.text import plain
 from soulsgui.gui.theme import GAP_M, underline_letters
 from soulsgui.gui.widgets.boxes import DIALOG_MARGINS, NO_MARGINS, Part, column, row
 from soulsgui.gui.widgets.command_button import CommandButton, Words
 from soulsgui.gui.widgets.geometry import bring_onto_screen, room_for
-from soulsgui.gui.widgets.labels import Remark, set_property
+from soulsgui.gui.widgets.labels import Remark, muted, set_property, wrapped
 from soulsgui.wire.control import ApiError
 
 
@@ -188,3 +190,53 @@ class FormDialog(FittingDialog):
         main = CommandButton(words, icon, send, self)
         main.problem.connect(self.show_problem)
         return main
+
+
+_LONGEST_NAME = _NAME_CHARACTERS = 64
+
+
+class NameDialog(FormDialog):
+    """Asks for a name; closes when what it is for is done.
+
+    Args:
+        name: What is offered.
+        hint: What comes of it.
+        save: Does it, with the name; None where it is done at once.
+        empty: What an empty one stands for; without it there has to be a name.
+    """
+
+    def __init__(
+        self,
+        title: str,
+        name: str,
+        hint: str,
+        words: Words,
+        save: Callable[[str], Call | None],
+        empty: str = "",
+        parent: QWidget | None = None,
+    ) -> None:
+        super().__init__("nameDialog", title, parent)
+        self._do, self._empty = save, empty
+        self.name = QLineEdit(name, self)
+        self.name.setMaxLength(_LONGEST_NAME)
+        self.name.setPlaceholderText(empty)
+        self.name.selectAll()
+        self.save = self.make_main(words, self._send)
+        self.save.finished.connect(lambda _: self.accept())
+        form = QFormLayout()
+        form.addRow("&Name", self.name)
+        foot = self.foot(main=[self.save], leave="&Cancel")
+        self.arrange(form, muted(wrapped(hint, self)), foot=foot, characters=_NAME_CHARACTERS)
+        self.name.textChanged.connect(self._allow)
+        self._allow()
+
+    def _allow(self) -> None:
+        named = bool(self.name.text().strip() or self._empty)
+        self.save.allow("" if named else "Type a name.")
+
+    def _send(self) -> Call | None:
+        self.wrong.hide()
+        call = self._do(self.name.text().strip())
+        if call is None:
+            self.accept()
+        return call

@@ -12,7 +12,7 @@ from soulsgui.gui.widgets.labels import ElidedLabel
 from soulsgui.wire.control import Job
 
 _TITLES = {
-    "checkpoint.evaluate": "Evaluation",
+    "checkpoint.evaluate": "Playing",
     "checkpoint.export": "Export",
     "checkpoint.load": "Load",
     "checkpoint.verify": "Verification",

@@ -176,8 +176,7 @@ class ControlServer:
         return _failed(refusal) if refusal is not None else _json(f'{{"ok": true, "result": {text}}}')
 
     def _end_entry(self, entry: control.AuditEntry, job: control.Job) -> None:
-        cancelled = control.ApiError(code=ErrorCode.FAILED, message="It was cancelled.")
-        self._runner.audit.end(entry, cancelled if job.state == "cancelled" else job.error)
+        self._runner.audit.end(entry, job.error, cancelled=job.state == "cancelled")
 
     async def _begin_entry(
         self, request: web.Request, name: str, params: control.Params

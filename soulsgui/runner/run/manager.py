@@ -192,6 +192,7 @@ class RunManager:
         if entry.checkpoint:
             taken = await asyncio.to_thread(library.checkpoints.take, run, Path(entry.checkpoint))
             choose_checkpoint(run, taken.id)
+            record = record.model_copy(update={"begun_env_steps": taken.env_steps})
         session = self._begin(run, settings, record)
         return session, self._start(session)
 

@@ -205,7 +205,10 @@ class Change:
     after: Any
 
     def __str__(self) -> str:
-        return f"{self.key} = {json.dumps(self.after)} (was {json.dumps(self.before)})"
+        after, before = (
+            "none" if value is None else json.dumps(value) for value in (self.after, self.before)
+        )
+        return f"{self.key} = {after} (was {before})"
 
 
 @dataclass(frozen=True)

@@ -60,6 +60,8 @@ class RunStatus(TrainingProgress):
 
     Attributes:
         agent: The agent of a family (`dqn.agent`, `sac.agent`); empty for other algorithms.
+        begun_env_steps: Those of the checkpoint that it began from, which `env_steps` goes on from;
+            `seconds` are its own alone.
         best_mean_return: That of the best model: over `goal_window` training episodes, or of its evaluation
             where evaluations rank the models.
         goal_window: Finished training episodes that `mean_return` is over (`stop.window`); 0 while unknown.
@@ -82,6 +84,7 @@ class RunStatus(TrainingProgress):
     agent: str = ""
     seed: Whole = 0
     goal_return: float | None = None
+    begun_env_steps: Whole = 0
     goal_env_steps: Whole | None = None
     goal_window: Whole = 0
     goal_judged_by: Literal["training", "evaluation", "both"] = "training"
@@ -89,6 +92,11 @@ class RunStatus(TrainingProgress):
     reached: Literal["", "mean_return", "env_steps", "stopped", "failed"] = ""
     checkpoint_age_s: float | None = None
     wished_pause: bool = False
+
+    @property
+    def own_env_steps(self) -> int:
+        """Those that it has made itself; its trainer tells of none before it has loaded its checkpoint."""
+        return max(self.env_steps - self.begun_env_steps, 0)
 
 
 class ServiceStatus(Message):
@@ -298,7 +306,8 @@ class AuditEntry(Numbered):
         origin: What gave it, as it calls itself: `SoulsGUI window`, `SoulsGUI command line`, another program.
         peer: From which address.
         program: The process that holds that address, if the system reports it.
-        outcome: `done`, the code of its error, or empty before its end, which is missing if the runner died.
+        outcome: `done`, `cancelled`, the code of its error, or empty before its end, which is missing if the
+            runner died.
         error: Why it was refused or failed.
         seconds: How long it took.
     """
@@ -313,7 +322,7 @@ class AuditEntry(Numbered):
     seconds: float = 0.0
 
     def words(self) -> str:
-        """Return what became of it: `done`, why not, or that it never ended."""
+        """Return what became of it: `done`, `cancelled`, why not, or that it never ended."""
         return self.error or self.outcome or "not finished"
 
 

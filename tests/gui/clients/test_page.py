@@ -8,9 +8,10 @@ from pytestqt.qtbot import QtBot
 
 from soulsgui.gui.clients.look import LookDialog
 from soulsgui.gui.clients.model import COLUMNS
-from soulsgui.gui.clients.page import ClientLogDialog, ClientsPage, RenameDialog
+from soulsgui.gui.clients.page import ClientLogDialog, ClientsPage
 from soulsgui.gui.clients.section import spark_points
 from soulsgui.gui.theme import Theme
+from soulsgui.gui.widgets.dialog import NameDialog
 from soulsgui.gui.widgets.empty_state import EmptyState
 from soulsgui.gui.widgets.inputs import FilterEdit
 from soulsgui.wire.control import ClientLog, ClientStatus, LogLine, Status
@@ -113,7 +114,7 @@ def test_each_button_sends_its_command_for_the_chosen_one_while_there_is_a_conne
             page.roster.buttons[name].click()
         assert (fake.sent[-1].command, fake.sent[-1].params) == (f"clients.{name}", {"client": "gamer-01"})
     page.rename.trigger()
-    rename = part_of(page, RenameDialog)
+    rename = part_of(page, NameDialog)
     rename.name.setText(" Anna's PC ")
     rename.save.click()
     assert fake.sent[-1].command == "clients.rename"

@@ -40,7 +40,7 @@ def test_values_stand_in_the_table_as_yaml_has_them() -> None:
     }
     assert shown == {
         "normalize.observations": ["true", "false", "true"],
-        "ppo.n_clients": ["null", "3", "null"],
+        "ppo.n_clients": ["none", "3", "none"],
         "env.kwargs": ["{}", "{wind: true}", "{}"],
         "seed": [str(SHIPPED["seed"]), "3 (not saved)", str(SHIPPED["seed"])],
     }

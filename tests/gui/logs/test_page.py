@@ -302,6 +302,7 @@ def test_commands_that_changed_something_are_listed_with_their_outcome(
     assert [page.audit.model.at(row).number for row in range(3)] == [3, 2, 1]  # type: ignore[union-attr]
     looks = [outcome_look(one).word for one in (*known, entry(3), entry(4, outcome="failed"))]
     assert looks == ["Done", "Warning", "Information", "Error"]
+    assert outcome_look(entry(5, outcome="cancelled")).word == "Information", "whoever did so wanted it"
     server.connect_as(LOST)
     assert not page.audit.table.isEnabled()
     page.show_where("trainer")

@@ -32,6 +32,9 @@ def test_key_figures_are_said_as_people_read_them() -> None:
         "time": "3 min 5 s",
         "checkpoint": "2 min ago",
     }
+    branch = said(run(**known | {"begun_env_steps": 100_000}))["steps"]
+    assert branch.value == "100 k + 23.5 k of 500 k"
+    assert branch.tip == "Steps of the checkpoint that it began from, and its own, which its time is of"
     assert "The highest mean during the run, that of its best model: 494.9" in found["return"].tip
     accepted = [10, 0, 0, 0, 0, 0, 1, *[0] * (len(STALENESS_BOUNDS) - 6)]
     aged = said(run(staleness=Staleness(accepted=accepted)))["lag"].tip

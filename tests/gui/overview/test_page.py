@@ -12,6 +12,7 @@ from soulsgui.gui.plotting.plot import Plot
 from soulsgui.gui.plotting.rows import Axis
 from soulsgui.gui.shell.pages import PageArea
 from soulsgui.gui.theme import Theme
+from soulsgui.gui.widgets.boxes import NO_MARGINS, column
 from soulsgui.gui.widgets.labels import Heading
 from soulsgui.wire.control import CheckpointInfo, ErrorCode, LogLine, RunStatus, Status
 from tests.gui.fake_feed import LIVE, LOST, FakeFeed, FakeShell, refusal
@@ -473,6 +474,25 @@ def test_the_arrangement_is_remembered(page: OverviewPage, again: Callable[[], O
     next_start.show()
     # The heights of the windows may differ by a few pixels.
     assert shares(next_start) == pytest.approx(before, abs=0.04)
+
+
+def test_only_the_last_parts_make_room_for_what_comes_and_goes(
+    qtbot: QtBot, server: FakeFeed, shell: FakeShell
+) -> None:
+    window, message = QWidget(), QLabel("It is saved.")
+    message.setFixedHeight(40)
+    message.hide()
+    page = OverviewPage(server, shell, window)
+    column((page, 1), message, on=window, margins=NO_MARGINS, gap_px=0)
+    shown(qtbot, window, 1166, 900)
+    qtbot.waitUntil(lambda: page.clients.model.rowCount() > 0)
+    splitter = part_of(page, QSplitter)
+    before = splitter.sizes()
+    for is_there in (True, False):
+        message.setVisible(is_there)
+        window.layout().activate()
+        assert splitter.sizes()[0] == before[0], "the curve stays under the mouse"
+    assert splitter.sizes() == before
 
 
 def test_a_dimmed_curve_is_drawn_anew_cleanly(qtbot: QtBot, page: OverviewPage, server: FakeFeed) -> None:

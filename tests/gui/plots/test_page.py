@@ -19,6 +19,7 @@ from soulsgui.gui.plotting.plot import Plot
 from soulsgui.gui.plotting.rows import Axis
 from soulsgui.gui.plotting.scale import ScaleKind
 from soulsgui.gui.theme import Theme, ThemeChoice
+from soulsgui.gui.widgets.dialog import NameDialog
 from soulsgui.wire.control import Event, History, RunStatus, RunSummary, Status
 from tests.gui.fake_feed import LIVE, LOST, FakeFeed, FakeShell
 from tests.gui.plotting.curves import START, drawn, episodes, history
@@ -363,7 +364,11 @@ def test_layouts_are_saved_shown_again_and_removed(
     tick(page.metrics, "loss")
     tick(page.runs, OLDER)
     choose(page.controls.axis_box, Axis.TIME)
-    page.save_layout("losses & returns")
+    page.controls.save_wanted.emit()
+    dialog = part_of(page, NameDialog)
+    assert not dialog.save.isEnabled(), "it needs a name"
+    dialog.name.setText(" losses & returns ")
+    dialog.save.click()
     tick(page.metrics, "loss")
     choose(page.controls.axis_box, Axis.EPISODE)
     again = opened(qtbot, feed, shell)
@@ -415,11 +420,9 @@ def test_an_experiment_is_drawn_as_the_mean_of_its_runs_that_are_over(
     qtbot.waitUntil(lambda: page.runs.list.count() == 4)
     tick(page.runs, "experiment/2026_10_wide", ACTIVE)
     qtbot.waitUntil(lambda: all(curve.is_loaded for curve, _ in page.grid.cells["return"].curves))
-    assert curves(page, "return") == ["wide (mean, lowest and highest of 2)"] * 2
+    assert curves(page, "return") == ["wide (mean of 2)"] * 2
     assert {curve.series.run_id for curve, _ in page.grid.cells["return"].curves} == {OLDER, OLDEST}
-    qtbot.waitUntil(
-        lambda: [one.name for one in plot(page).curves] == ["wide (mean, lowest and highest of 2)"]
-    )
+    qtbot.waitUntil(lambda: [one.name for one in plot(page).curves] == ["wide (mean of 2)"])
     assert not [sent for sent in feed.sent if "experiment" in str(sent.params.get("run"))]
 
     def exported() -> list[dict[str, str]]:

@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 
+from soulsgui.gui.plotting.drawing import reading_text
 from soulsgui.gui.plotting.mean import MeanSeries
 from soulsgui.gui.plotting.rows import RETURN, Axis
 from soulsgui.gui.plotting.series import Series
@@ -63,3 +64,12 @@ def test_what_a_resume_overwrote_is_left_out() -> None:
     )
     assert series.at(np.asarray([300.0, 350.0, 500.0]))[:2].tolist() == [10.0, 90.0]
     assert np.isnan(series.at(np.asarray([500.0]))).all()
+
+
+def test_the_crosshair_says_which_number_is_which() -> None:
+    found = MeanSeries([flat(10.0, 1, 100), flat(20.0, 3, 60), flat(60.0, 2, 80)]).nearest(310.0)
+    assert found is not None
+    one = [("wide (mean of 3)", found)]
+    alone, beside = (reading_text(shown, Axis.ENV_STEP, None) for shown in (one, one * 2))
+    assert alone.split(" · ")[1:-1] == ["mean 30.0, lowest 10.0, highest 60.0"]
+    assert beside.split(" · ")[1:-1] == ["wide (mean of 3): 30.0, lowest 10.0, highest 60.0"] * 2

@@ -357,6 +357,16 @@ def test_a_plot_shows_its_goal_over_the_curves_until_it_is_taken_away(qtbot: QtB
     plot.show_goal(None)
     settle(qtbot, plot)
     assert plot.goal is None
+    plot.show_goal(200.0, "goal 200")
+    settle(qtbot, plot)
+    assert words.toPlainText() == "goal 200", "it says so again where it stood before"
+
+
+def test_a_goal_of_nothing_has_its_words(qtbot: QtBot, plot: Plot) -> None:
+    plot.show_goal(0.0, "goal 0")
+    show(qtbot, plot, straight())
+    words = next(item for item in canvas(plot).scene().items() if isinstance(item, pg.InfLineLabel))
+    assert words.toPlainText() == "goal 0"
 
 
 @pytest.mark.parametrize("x_title", [True, False])

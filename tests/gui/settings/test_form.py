@@ -205,8 +205,8 @@ def test_values_are_told_as_yaml_has_them(form: SettingsForm) -> None:
     switch = form.row("normalize.observations")
     assert part_of(switch.editor, QCheckBox).text() == "false"
     assert switch.reset.toolTip() == "Back to true"
-    assert form.row("ppo.n_clients").reset.toolTip() == "Back to null"
-    assert line(form, "ppo.n_clients").placeholderText() == "null"
+    assert form.row("ppo.n_clients").reset.toolTip() == "Back to none"
+    assert line(form, "ppo.n_clients").placeholderText() == "none"
     assert form.row("env.kwargs").reset.toolTip() == "Back to {}"
     about = " ".join(label.text() for label in form.row("normalize.rewards").findChildren(QLabel))
     assert about.count("Default with") == about.count(": true.") == 1

@@ -52,6 +52,7 @@ def test_each_type_gets_its_editor() -> None:
         ("ppo.n_steps", "2_048", 2048),
         ("ppo.n_clients", "", None),
         ("ppo.n_clients", "null", None),
+        ("ppo.n_clients", "none", None),
         ("network.hidden_sizes", "[64, 32]", (64, 32)),
         ("network.hidden_sizes", "[]", ()),
         ("env.kwargs", "{gravity: -9.8, wind: true}", {"gravity": -9.8, "wind": True}),

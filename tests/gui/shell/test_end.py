@@ -62,6 +62,8 @@ def test_only_an_end_by_itself_is_told() -> None:
     assert solved == ("Solved: reached 475 after 31 s and 0 steps", mean)
     judged = "Mean of an evaluation: 476.2. The run made 0 steps."
     assert told("mean_return", goal_judged_by="evaluation") == ("Solved: reached 475 after 0.0 s", judged)
+    branch = {"env_steps": 41_000, "begun_env_steps": 30_000, "seconds": 12.0}
+    assert told("mean_return", **branch) == ("Solved: reached 475 after 12 s and 11,000 more steps", mean)
     best = "Mean return at its end 476.2; the highest during the run, that of its best model: 494.9."
     assert told("env_steps") == ("Finished: made 0 steps in 0.0 s", best)
     assert told("failed", "failed", error="no memory") == ("The run failed", "no memory")

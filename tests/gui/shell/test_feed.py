@@ -180,9 +180,13 @@ def test_of_a_server_that_is_left_no_command_says_that_it_does_not_run(qtbot: Qt
     waiting = feed.job("checkpoint.evaluate")
     waiting.answer(Job(id="1", command="checkpoint.evaluate", state="running").model_dump(mode="json"))
     told_of_job = heard(waiting.failed)
+    told_of_file = heard(feed.job("runs.export", save_to="/home/me/a.soulsrun").failed)
     feed.leave_calls()
     feed.forget(remote=True)
     assert [error.message for error in told + told_of_job] == 2 * ["my-server was left before it answered."]
+    (lost,) = told_of_file
+    assert lost.message == "my-server was left before /home/me/a.soulsrun was here."
+    assert lost.remedy == "Show it again, and ask for the file again."
 
 
 def test_that_no_answer_came_holds_until_one_does(qtbot: QtBot, feed: Feed, shell: FakeShell) -> None:

@@ -164,16 +164,18 @@ def test_the_status_line_shows_what_goes_on_and_cancels_it(qtbot: QtBot, fake: F
     fake.change_job(job(progress="writing curves", part=0.25))
     assert strip.words.text() == "Export: writing curves"
     assert strip.bar.value() == strip.bar.maximum() / 4
-    played = "10 of 10 episodes have ended, 5,000 steps made"
+    played = "10 of 10 episodes filmed, 5,000 steps"
     fake.change_job(job(command="checkpoint.evaluate", progress=played))
-    assert strip.words.text() == f"Evaluation: {played}"
+    assert strip.words.text() == f"Playing: {played}"
     assert strip.words.toolTip() == "", "it is not cut"
     loading = {"command": "checkpoint.evaluate", "progress": "loading weights and environment"}
     beside = [job(id=name, **loading) for name in ("j2", "j3")]
     for one in beside:
         fake.change_job(one)
-    assert strip.words.text() == "Evaluation: loading weights and environment (and 2 other jobs)"
-    assert strip.words.toolTip() == ""
+    assert strip.words.text() == "Playing: loading weights and environment (and 2 other jobs)"
+    fake.change_job(beside[1].model_copy(update={"progress": played}))
+    assert strip.words.text() == f"Playing: {played} (and 2 other jobs)"
+    assert strip.words.toolTip() == "", "it is not cut"
     for one in beside:
         fake.change_job(one.model_copy(update={"state": "done"}))
     fake.change_job(job(progress="writing curves", part=1e308))

@@ -24,7 +24,7 @@ from soulsgui.config.paths import Folders
 from soulsgui.gui.client_mode.consent import agree_dialog
 from soulsgui.gui.client_mode.saved_servers import ChangeAddressDialog
 from soulsgui.gui.clients.invite import InviteDialog
-from soulsgui.gui.clients.page import ClientLogDialog, RenameDialog
+from soulsgui.gui.clients.page import ClientLogDialog
 from soulsgui.gui.config.mending import MendConfigDialog
 from soulsgui.gui.config.new_run import NewRunDialog
 from soulsgui.gui.config.page import ConfigDialog
@@ -39,6 +39,8 @@ from soulsgui.gui.shell.pages import PageArea, page_entries
 from soulsgui.gui.shell.shutdown import ClosingDialog, LeavingDialog
 from soulsgui.gui.shell.update import UpdateDialog, UpdateSteps
 from soulsgui.gui.theme import Theme
+from soulsgui.gui.widgets.command_button import Words
+from soulsgui.gui.widgets.dialog import NameDialog
 from soulsgui.gui.widgets.geometry import room_for
 from soulsgui.gui.widgets.table import Table
 from soulsgui.wire.control import Preset, RunStatus, RunSummary, SavedServer, Status
@@ -94,6 +96,7 @@ def new_sweep(world: World) -> QDialog:
     return dialog
 
 
+SAVE = Words("&Save", "Saving …", "Saved")
 STEPS = UpdateSteps(9 * "Bring it up to date. ", ("git pull", "python3 bootstrap.py"), "Start it again.")
 DIALOGS: dict[str, Callable[[World], QDialog]] = {
     "new run": lambda world: NewRunDialog(world.feed),
@@ -107,7 +110,7 @@ DIALOGS: dict[str, Callable[[World], QDialog]] = {
     "leaving": lambda world: LeavingDialog(),
     "mend": mending,
     "evaluate": lambda world: EvaluateDialog("Quicksave, update 40, 1,000 steps", film=False),
-    "rename": lambda world: RenameDialog(world.feed, CLIENT),
+    "name": lambda world: NameDialog("Rename", "a", 9 * "Its id stays. ", SAVE, lambda _: None),
     "note": lambda world: NoteDialog("Note", "a", "b", lambda *_: world.feed.call("runs.edit", {"run": "r"})),
     "address": lambda world: ChangeAddressDialog(world.feed, SERVER),
     "agree": lambda world: agree_dialog(world.feed, SERVER, ASKED),

@@ -101,6 +101,28 @@ def test_keep_training_is_silent_and_remembered(qtbot: QtBot, closing: Closing, 
     assert again.closed == [True]
 
 
+@pytest.mark.parametrize("stops", [False, True])
+def test_the_question_goes_when_its_run_has_ended_meanwhile(
+    qtbot: QtBot, closing: Closing, stops: bool
+) -> None:
+    closing.closer.begin()
+    dialog = closing.dialog
+    closing.feed.change_run(RUNNING.model_copy(update={"env_steps": 100}))
+    if stops:
+        dialog.stop.click()
+    assert dialog.isVisible()
+    closing.feed.change_run(RUNNING.model_copy(update={"state": "finished"}))
+    assert dialog.isVisible() is stops, "what becomes of a command that was given is told"
+    if stops:
+        closing.feed.sent_of("run.stop")[0].call.refuse(refusal("No run is active."))
+        assert not dialog.isVisible()
+    qtbot.waitUntil(lambda: closing.closer.dialog is None)
+    assert closing.closed == []
+    assert closing.window.isVisible(), "it tells how the run ended"
+    closing.closer.begin()
+    assert closing.closed == [False]
+
+
 @pytest.mark.parametrize("ours", [True, False])
 def test_stop_and_quit_waits_and_ends_its_runner_alone(qtbot: QtBot, closing: Closing, ours: bool) -> None:
     if ours:

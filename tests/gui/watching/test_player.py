@@ -174,8 +174,8 @@ def test_at_its_end_it_tells_the_returns_and_plays_again_what_has_come(
     see(fake, range(3))
     fake.change_job(job("j1", progress="much", part=1e308))
     assert pane.progress.value() == 1000
-    fake.change_job(job("j1", progress="1 of 2 episodes have ended", part=0.5))
-    assert (pane.words.text(), pane.progress.value()) == ("1 of 2 episodes have ended", 500)
+    fake.change_job(job("j1", progress="1 of 2 episodes, 40 steps", part=0.5))
+    assert (pane.words.text(), pane.progress.value()) == ("1 of 2 episodes, 40 steps", 500)
     fake.change_job(job("j1", "done", result=PLAYED))
     qtbot.waitUntil(lambda: player.play.text() == "Play")
     assert pane.words.text() == "2 episodes: mean return 9.50 ± 0.500. one was cut"
@@ -365,7 +365,7 @@ def test_a_video_that_is_being_filmed_when_another_server_is_shown_is_told_of(
     player = filming(qtbot, fake, open_player)
     with qtbot.waitSignal(player.destroyed):
         fake.leave_calls()
-    assert shell.told[-1].text == "No video: my-server was left before it answered."
+    assert shell.told[-1].text == "No video: my-server was left before /videos/film.gif was here."
     assert {one.about for one in shell.told} == {"/videos/film.gif"}, "the last word stands alone"
 
 

@@ -369,8 +369,8 @@ def test_only_the_last_part_makes_room_for_a_message_all_for_a_smaller_window(qt
     splitter.setSizes([200, 300])
     window.resize(300, 600)
     splitter.resize(300, 200)
-    shown(qtbot, window, 300, 600)
-    qtbot.waitExposed(window)
+    with qtbot.waitExposed(shown(qtbot, window, 300, 600)):
+        pass
     first, last = splitter.sizes()
     assert first == pytest.approx(240, abs=5)
     for is_there in (True, False, True):
@@ -382,3 +382,25 @@ def test_only_the_last_part_makes_room_for_a_message_all_for_a_smaller_window(qt
     window.layout().activate()
     qtbot.waitUntil(lambda: splitter.sizes()[0] < first)
     assert splitter.sizes()[1] < last
+
+
+def test_the_part_before_makes_room_where_the_last_one_has_none(qtbot: QtBot) -> None:
+    window, message, last = QWidget(), QLabel("It is saved."), QTextEdit()
+    message.hide()
+    message.setFixedHeight(40)
+    last.setFixedHeight(90)
+    splitter = split("parts", Qt.Orientation.Vertical, window, QTextEdit(), QTextEdit(), last)
+    column((splitter, 1), message, on=window, margins=NO_MARGINS, gap_px=0)
+    with qtbot.waitExposed(shown(qtbot, window, 300, 600)):
+        pass
+    splitter.setSizes([300, 200, 90])
+    sizes = first, middle, line = splitter.sizes()
+    for smallest in (90, 70):
+        last.setMinimumHeight(smallest)
+        message.show()
+        window.layout().activate()
+        gives = line - smallest
+        assert splitter.sizes() == [first, middle - 40 + gives, line - gives]
+        message.hide()
+        window.layout().activate()
+        assert splitter.sizes() == list(sizes), "as it was before the message"

@@ -126,6 +126,12 @@ async def test_a_job_and_what_it_made_are_told_and_files_can_be_brought(api: Api
         assert (await api.ask("GET", page))[0] == 404
 
 
+async def test_a_job_that_was_cancelled_did_not_fail(api: Api) -> None:
+    begun = (await api.post("job.cancel", json={"job": "x"}))[1]["result"]
+    await api.fake.jobs.cancel(begun["id"])
+    await until(lambda: [entry.words() for entry in api.fake.audit.since(0, 500)] == ["cancelled"])
+
+
 async def test_a_file_that_the_disk_has_no_room_for_leaves_nothing(
     api: Api, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

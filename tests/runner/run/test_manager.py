@@ -23,6 +23,7 @@ from soulsgui.runner.events import EventLog
 from soulsgui.runner.refusal import Refused
 from soulsgui.runner.run.library import Library
 from soulsgui.runner.run.manager import RunManager, remember_active
+from soulsgui.runner.run.queue import entry_of
 from soulsgui.runner.run.record import ActiveRun, RunRecord
 from soulsgui.runner.run.services import RunContext
 from soulsgui.runner.run.session import RunSession
@@ -250,6 +251,19 @@ def test_no_run_begins_from_what_another_agent_saved(context: RunContext, run: R
     asked = RunStartParams(from_checkpoint=f"{run.run_id}/manual_save/1", overrides={"algorithm": "sac"})
     with pytest.raises(UsageError, match="trained with ppo: sac can't continue from it"):
         beginning(context.folders, context.library, asked, Layer("--set"))
+
+
+async def test_a_run_from_a_checkpoint_tells_which_steps_are_not_its_own(
+    run: RunFolder, manager: RunManager
+) -> None:
+    save(run.manual_saves / "1", run, "manual", 100)
+    entry = entry_of(1, Settings(), checkpoint=str(run.manual_saves / "1"))
+    session, work = await manager._begin_new(entry, Settings())
+    work.close()
+    assert session.record.begun_env_steps == 100
+    session, work = await manager._begin_new(entry_of(2, Settings()), Settings())
+    work.close()
+    assert session.record.begun_env_steps == 0
 
 
 async def test_a_checkpoint_is_not_loaded_into_a_run_that_was_begun_meanwhile(

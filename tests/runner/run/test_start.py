@@ -107,13 +107,13 @@ def test_values_that_make_no_other_experiment_are_taken_and_told(stopped: Stoppe
     found = stopped.resumed(asked)
     assert (found.settings.learner.processes, found.settings.stop.window) == (1, 50)
     assert found.words == (
-        " with learner.processes = 1 (was 2), learner.memory_limit = 0 (was null), stop.window = 50 (was 20)"
+        " with learner.processes = 1 (was 2), learner.memory_limit = 0 (was none), stop.window = 50 (was 20)"
     )
     assert stopped.resumed({}).words == ""
     assert stopped.resumed({"stop.mean_return": None}, without_goal=True).changes == ()
     save(stopped.run.manual_saves / "a", stopped.run, "manual", 300)
     found = stopped.resumed({"stop.env_steps": 400}, checkpoint="manual_save/a")
-    assert found.words == " from manual_save/a with stop.env_steps = 400 (was null)"
+    assert found.words == " from manual_save/a with stop.env_steps = 400 (was none)"
     with pytest.raises(UsageError, match="has made 300 steps already"):
         stopped.resumed({"stop.env_steps": 300}, checkpoint="manual_save/a")
 
