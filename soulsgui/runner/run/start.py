@@ -63,8 +63,12 @@ class Beginning:
 
 def config_summary(different: Mapping[str, Any], base: str) -> str:
     """Return which settings of a run differ from what it is made from, as `QueuedRun.config_summary`."""
-    named = ", ".join(f"{key} = {json.dumps(value)}" for key, value in different.items())
+    named = ", ".join(f"{key} = {_words(value)}" for key, value in different.items())
     return f"{named}, else as {base}" if named else f"as {base}"
+
+
+def _words(value: Any) -> str:
+    return "none" if value is None else json.dumps(value)
 
 
 def _summary(base: str, made_from: Settings, settings: Settings, asked: Collection[str]) -> str:
@@ -205,10 +209,7 @@ class Change:
     after: Any
 
     def __str__(self) -> str:
-        after, before = (
-            "none" if value is None else json.dumps(value) for value in (self.after, self.before)
-        )
-        return f"{self.key} = {after} (was {before})"
+        return f"{self.key} = {_words(self.after)} (was {_words(self.before)})"
 
 
 @dataclass(frozen=True)

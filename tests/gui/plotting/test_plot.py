@@ -25,9 +25,7 @@ from tests.gui.wheel import turn_wheel
 
 @pytest.fixture
 def plot(qtbot: QtBot, theme: Theme) -> Plot:
-    made = shown(qtbot, Plot(), 900, 400)
-    qtbot.waitExposed(made)
-    return made
+    return shown(qtbot, Plot(), 900, 400)
 
 
 def canvas(plot: Plot) -> pg.PlotWidget:
