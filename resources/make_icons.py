@@ -3,6 +3,7 @@
 import sys
 from pathlib import Path
 
+from PIL import Image
 from PySide6.QtCore import QRectF, Qt
 from PySide6.QtGui import QGuiApplication, QImage, QPainter
 from PySide6.QtSvg import QSvgRenderer
@@ -22,13 +23,21 @@ def draw(source: Path, size_px: int) -> QImage:
     return picture
 
 
+def pack(folder: Path) -> None:
+    """Write the pictures of a folder into one file, `app.ico`, as Windows wants them: up to 256 pixels."""
+    pictures = [Image.open(folder / f"app-{size}.png") for size in SIZES_PX if size <= 256]
+    sizes = [picture.size for picture in pictures]
+    pictures[-1].save(folder / "app.ico", sizes=sizes, append_images=pictures[:-1])
+
+
 def main() -> None:
-    """Write `icons/app/app-<size>.png` for each size."""
+    """Write `icons/app/app-<size>.png` for each size, and `icons/app/app.ico`."""
     application = QGuiApplication([sys.argv[0], "-platform", "offscreen"])
     target = ICONS / "app"
     target.mkdir(exist_ok=True)
     for size in SIZES_PX:
         draw(ICONS / "app.svg", size).save(str(target / f"app-{size}.png"))
+    pack(target)
     application.quit()
 
 

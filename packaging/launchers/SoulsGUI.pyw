@@ -5,28 +5,26 @@ The first start, and the first one after an update, sets it up in a console wind
 
 import subprocess
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 PACKAGING = Path(__file__).resolve().parents[1]
 CREATE_NEW_CONSOLE = 0x10
 
 
-def start_command(
-    root: Path, python: Path, ready: bool, arguments: Sequence[str] = ()
-) -> tuple[list[str], int]:
+def start_command(root: Path, python: Path, ready: bool, opened: str = "") -> tuple[list[str], int]:
     """Return what to run, and the flags to create its process with.
 
     Args:
         root: The folder of `pyproject.toml`.
         python: The Python that runs this file; by double click the one without a console (pythonw.exe).
         ready: Whether everything is set up.
-        arguments: What the program is started with: an invitation that was opened.
+        opened: An invitation that the program is started with.
     """
+    program = ["gui", opened] if opened else []
     if ready:
-        return [str(root / ".venv" / "Scripts" / "pythonw.exe"), "-P", "-m", "soulsgui", *arguments], 0
+        return [str(root / ".venv" / "Scripts" / "pythonw.exe"), "-P", "-m", "soulsgui", *program], 0
     set_up = [str(python.with_name("python.exe")), str(root / "packaging" / "bootstrap.py")]
-    return [*set_up, *(["--", "gui", *arguments] if arguments else [])], CREATE_NEW_CONSOLE
+    return [*set_up, *(["--", *program] if program else [])], CREATE_NEW_CONSOLE
 
 
 def main() -> None:
@@ -38,7 +36,9 @@ def main() -> None:
 
     root = PACKAGING.parent
     ready = is_ready(Venv(root), RUN_EXTRAS)
-    command, flags = start_command(root, Path(sys.executable), ready, sys.argv[1:])
+    # Windows puts a link between quotes. One that has quotes itself would come apart into options of ours.
+    opened = " ".join(sys.argv[1:])
+    command, flags = start_command(root, Path(sys.executable), ready, opened)
     subprocess.Popen(command, cwd=root, creationflags=flags)
 
 

@@ -30,7 +30,7 @@ from soulsgui.gui.shell.window import MainWindow
 from soulsgui.gui.theme import Theme
 from soulsgui.installing import can_train
 from soulsgui.process import setup_logging, typed_command
-from soulsgui.system import stop_signals
+from soulsgui.system import name_on_task_bar, stop_signals
 
 logger = logging.getLogger(__name__)
 
@@ -69,6 +69,7 @@ def run_window(folders: Folders, mode: Mode | None = None, opened: str = "") -> 
     QCoreApplication.setApplicationName(APP_NAME)
     QCoreApplication.setApplicationVersion(__version__)
     QGuiApplication.setDesktopFileName("soulsgui")
+    name_on_task_bar(APP_NAME)
     app = QApplication(sys.argv[:1])
     # The end is decided by `WindowCloser`, not by the last window that is hidden.
     app.setQuitOnLastWindowClosed(False)

@@ -36,6 +36,7 @@ from soulsgui.system.machine import (
     is_loopback,
     kept_free_bytes,
     listens,
+    name_on_task_bar,
     no_names_left,
     read_bytes,
     user_name,

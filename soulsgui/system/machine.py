@@ -116,6 +116,16 @@ def has_screen(env: Mapping[str, str], platform: str = sys.platform) -> bool:
     return bool(env.get("DISPLAY") or env.get("WAYLAND_DISPLAY"))
 
 
+def name_on_task_bar(name: str, platform: str = sys.platform, shell: Any = None) -> None:
+    """Have the task bar show this process's windows under a name and icon of their own, not Python's.
+
+    Only Windows has to be told so, before the first window; `shell` stands for its `shell32`.
+    """
+    if platform == "win32":
+        shell = shell or vars(ctypes)["windll"].shell32
+        shell.SetCurrentProcessExplicitAppUserModelID(name)
+
+
 def free_disk_bytes(path: Path) -> int:
     """Bytes this user may still write on the file system of `path`, which need not exist yet."""
     return shutil.disk_usage(_existing(path)).free

@@ -16,6 +16,7 @@ from soulsgui.system import (
     free_disk_bytes,
     free_port,
     has_screen,
+    name_on_task_bar,
     no_names_left,
     read_bytes,
     user_name,
@@ -187,3 +188,13 @@ def test_what_was_read_of_a_connection_is_counted_where_the_system_tells() -> No
             if sys.platform == "linux":
                 assert read_bytes(theirs) == 600
     assert read_bytes(theirs) is None
+
+
+def test_only_windows_is_told_the_name_on_the_task_bar() -> None:
+    told: list[str] = []
+    shell = SimpleNamespace(SetCurrentProcessExplicitAppUserModelID=told.append)
+    for platform in ("linux", "darwin"):
+        name_on_task_bar("SoulsGUI", platform, shell)
+    assert told == []
+    name_on_task_bar("SoulsGUI", "win32", shell)
+    assert told == ["SoulsGUI"]

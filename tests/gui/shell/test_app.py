@@ -120,6 +120,28 @@ assert not [one for one in qapp.topLevelWidgets() if one.objectName() == "mainWi
 """
 
 
+BEFORE_A_WINDOW = """
+import sys
+from pathlib import Path
+from PySide6.QtWidgets import QApplication
+from soulsgui.config.paths import Folders
+from soulsgui.gui import app
+
+def look(name):
+    assert QApplication.instance() is None
+    sys.exit(name)
+
+app.name_on_task_bar = look
+app.run_window(Folders(Path("c"), Path(sys.argv[1])))
+"""
+
+
+def test_the_task_bar_is_told_a_name_before_there_is_a_window(tmp_path: Path) -> None:
+    words = [sys.executable, "-c", BEFORE_A_WINDOW, str(tmp_path)]
+    done = subprocess.run(words, env=OFFSCREEN, capture_output=True, text=True, timeout=LIMIT_S)
+    assert done.stderr == "SoulsGUI\n"
+
+
 @pytest.mark.parametrize("script", [AFTER_AN_ERROR, AFTER_THE_LOOP], ids=["faults", "window"])
 def test_nothing_of_the_window_outlives_it(tmp_path: Path, script: str) -> None:
     words = [sys.executable, "-c", script, str(tmp_path)]
