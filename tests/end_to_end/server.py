@@ -16,9 +16,9 @@ import redis
 
 from soulsgui.cli.main import run
 from soulsgui.system.processes import LAST
-from soulsgui.wire.api_client import CONTROL_FILE, ApiClient
+from soulsgui.wire.api_client import CONTROL_FILE, ApiClient, CommandFailedError
 from soulsgui.wire.connection import Address, connect
-from soulsgui.wire.control import ControlFile, Status
+from soulsgui.wire.control import ControlFile, ErrorCode, Status
 from tests.faults.waiting import LIMIT_S, until
 
 UNHURRIED = {
@@ -102,13 +102,23 @@ class RunningServer:
         return next((found.state for found in self.status().clients if found.id == client), "")
 
     def redis(self) -> redis.Redis:
-        return connect(Address.read(self.data / "server" / "redis.json"))
+        return connect(Address.read(self.data / "server" / "redis.json"), timeout_s=LIMIT_S)
 
     def start_run(self, **params: Any) -> Path:
         """Begin a run and wait until it has been updated; return its folder."""
-        result = self.api.command("run.start", params)
+        run = self.begin("run.start", **params)
         self.wait_updates(1)
-        return Path(result["run_dir"])
+        return run
+
+    def begin(self, command: str, **params: Any) -> Path:
+        """Begin a run, or resume one, and wait until it is ready; return its folder."""
+        try:
+            self.api.command(command, params)
+        except CommandFailedError as error:
+            if error.code is not ErrorCode.NO_ANSWER:  # a busy machine is late, and goes on starting
+                raise
+            wait_for(lambda: self.status().run.state != "starting", "the run is ready")
+        return Path(self.status().run.dir)
 
     def wait_updates(self, more: int) -> int:
         """Wait for so many updates from now on; return the number of updates."""
