@@ -38,6 +38,7 @@ from soulsgui.wire.access import user_line
 from tests.faults.waiting import LIMIT_S
 from tests.runner.children import QUICK, Events, kill, text_of, until, until_now
 from tests.runner.running import can_ping, connected
+from tests.servers import has_written
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="a server runs on Linux and macOS")
 
@@ -138,6 +139,7 @@ async def test_a_killed_server_comes_back_with_its_data_and_a_frozen_one_is_repl
     await running.start()
     with connected(running.server.address) as client:
         client.xadd(STREAM, {"c": b"x"})
+        await until(lambda: has_written(client))
         kill(supervisor.pid_of("redis"))
         await until(lambda: supervisor.statuses()[0].restarts == 1 and supervisor.running("redis"))
         assert client.xlen(STREAM) == 1
