@@ -13,7 +13,7 @@ from soulsgui.runner.access.certificate import ensure_certificate
 from soulsgui.runner.server.gateway import Gateway
 from soulsgui.system import free_port
 from soulsgui.wire.connection import Address
-from tests.faults.waiting import until
+from tests.faults.waiting import LIMIT_S, until
 
 
 @contextmanager
@@ -51,4 +51,4 @@ def knock(outside: Address) -> ssl.SSLSocket:
     """Connect to a gateway, whoever that is, and say nothing yet."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-    return context.wrap_socket(socket.create_connection((outside.host, outside.port), 60))
+    return context.wrap_socket(socket.create_connection((outside.host, outside.port), LIMIT_S))

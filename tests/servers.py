@@ -72,6 +72,15 @@ def running_server(folder: Path, binary: str | None = None, more: str = "") -> I
         process.wait()
 
 
+def has_written(connection: redis.Redis) -> bool:
+    """Whether all that a server has accepted is in its file, and so outlives that it is killed.
+
+    While a slow disk still syncs the file, what follows is held back for up to two seconds.
+    """
+    told = connection.info("persistence")
+    return not (told["aof_buffer_length"] or told["aof_pending_bio_fsync"])
+
+
 def with_fresh_prefix(address: Address) -> Address:
     """The same server under a prefix nobody else uses."""
     return replace(address, prefix=f"test-{secrets.token_hex(6)}:")

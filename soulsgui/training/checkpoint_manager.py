@@ -20,7 +20,7 @@ from soulsgui.training.checkpoint import Checkpoint, UnsavedError, write_checkpo
 from soulsgui.training.history import History
 from soulsgui.wire.connection import Backoff
 from soulsgui.wire.keys import TELEMETRY, Keys
-from soulsgui.wire.manifest import NOTE, PINNED, Manifest
+from soulsgui.wire.manifest import NOTE, PINNED, CheckpointKind, Manifest
 from soulsgui.wire.messages.node import NodeState
 
 if TYPE_CHECKING:
@@ -51,6 +51,7 @@ class CheckpointManager:
         self._node, self._run, self._keys, self._on_saved = node, run, keys, on_saved
         self._saver = ThreadPoolExecutor(1, "saver")  # one checkpoint after the other
         self._writes: list[Future[None]] = []
+        self._unasked: dict[CheckpointKind, Future[None]] = {}  # the newest that nobody waits for, by kind
         self._ordered: set[Path] = set()
         self._trouble: CheckpointError | None = None
         self._owed: dict[Path, Checkpoint] = {}
@@ -107,7 +108,11 @@ class CheckpointManager:
         self.save(self._node.snapshot("current", self.score), done)
 
     def save(self, checkpoint: Checkpoint, done: Done | None = None) -> None:
-        """Order a checkpoint, which must not change any more; `done` is called in the writing thread."""
+        """Order a checkpoint, which must not change any more; `done` is called in the writing thread.
+
+        Without `done` it takes the place of one of its kind that waits to be written: on a slow disk those
+        would become ever more, and whoever asks for one would wait for them all.
+        """
         match checkpoint.info.kind:
             case "current":
                 target = self._run.checkpoint
@@ -115,14 +120,19 @@ class CheckpointManager:
                 target = self._run.best_model
             case "manual":
                 target = self._manual_folder()
+                self._ordered.add(target)
             case "history":
                 target = self._run.history / str(checkpoint.info.model_id)
                 if (target / PINNED).exists():
                     return  # that model is kept already, for good
             case "watched":  # its folder goes with the evaluation that asked for it
                 target = self._run.watched / secrets.token_hex(8)
-        self._ordered.add(target)
+        kind = checkpoint.info.kind
+        if done is None and kind in self._unasked:
+            self._unasked[kind].cancel()
         write = self._saver.submit(self._write, target, checkpoint, done)
+        if done is None:
+            self._unasked[kind] = write
         self._writes = [*(one for one in self._writes if not one.done()), write]
 
     def keep_current_aside(self, note: str) -> None:

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
-from contextlib import redirect_stderr, redirect_stdout, suppress
+from contextlib import closing, redirect_stderr, redirect_stdout, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -15,11 +15,13 @@ import psutil
 import redis
 
 from soulsgui.cli.main import run
+from soulsgui.runner.server.redis_server import REDIS
 from soulsgui.system.processes import LAST
-from soulsgui.wire.api_client import CONTROL_FILE, ApiClient
+from soulsgui.wire.api_client import CONTROL_FILE, ApiClient, CommandFailedError
 from soulsgui.wire.connection import Address, connect
-from soulsgui.wire.control import ControlFile, Status
+from soulsgui.wire.control import ControlFile, ErrorCode, Status
 from tests.faults.waiting import LIMIT_S, until
+from tests.servers import has_written
 
 UNHURRIED = {
     "ppo.n_steps": 32,
@@ -95,6 +97,9 @@ class RunningServer:
         """Kill one of its services, and wait until another process is in its place."""
         old = self.pid(service)
         assert old is not None
+        if service == REDIS:
+            with closing(self.redis()) as connection:
+                wait_for(lambda: has_written(connection), "all that it has accepted is in its file")
         os.kill(old, signal.SIGKILL)
         wait_for(lambda: self.pid(service) not in (None, old), f"another process of {service}")
 
@@ -102,13 +107,23 @@ class RunningServer:
         return next((found.state for found in self.status().clients if found.id == client), "")
 
     def redis(self) -> redis.Redis:
-        return connect(Address.read(self.data / "server" / "redis.json"))
+        return connect(Address.read(self.data / "server" / "redis.json"), timeout_s=LIMIT_S)
 
     def start_run(self, **params: Any) -> Path:
         """Begin a run and wait until it has been updated; return its folder."""
-        result = self.api.command("run.start", params)
+        run = self.begin("run.start", **params)
         self.wait_updates(1)
-        return Path(result["run_dir"])
+        return run
+
+    def begin(self, command: str, **params: Any) -> Path:
+        """Begin a run, or resume one, and wait until it is ready; return its folder."""
+        try:
+            self.api.command(command, params)
+        except CommandFailedError as error:
+            if error.code is not ErrorCode.NO_ANSWER:  # a busy machine is late, and goes on starting
+                raise
+            wait_for(lambda: self.status().run.state != "starting", "the run is ready")
+        return Path(self.status().run.dir)
 
     def wait_updates(self, more: int) -> int:
         """Wait for so many updates from now on; return the number of updates."""

@@ -43,7 +43,8 @@ def training(tmp_path_factory: pytest.TempPathFactory, exporter_port: int) -> It
     """
     exporter = "--set", "exporter.enabled=true", "--set", f"exporter.port={exporter_port}"
     with closing(RunningServer(tmp_path_factory.mktemp("server"), ("--idle", *exporter))) as server:
-        overrides = {"checkpoint.every_updates": 2, "ppo.round_timeout": 12.0, "telemetry.tensorboard": True}
+        overrides = {"checkpoint.every_updates": 2, "telemetry.tensorboard": True}
+        overrides["ppo.round_timeout"] = LIMIT_S  # nobody is late where a busy machine starts Redis anew
         server.start_run(overrides={**UNHURRIED, **overrides})
         yield server
 
@@ -68,6 +69,8 @@ def test_memory_descriptors_and_streams_do_not_grow_while_a_run_goes_on(
     training: RunningServer, exporter_port: int, report: Report, seconds: float, most_per_h: float
 ) -> None:
     """Of 1,000 steps a second, more than ten times what a game gives."""
+    # What a process loads at its start is no growth.
+    wait_for(lambda: {one.state for one in training.status().services} == {"running"}, "all have begun")
     training.wait_updates(3)
     pids = {one.name: one.pid for one in training.status().services if one.pid is not None}
     assert {"tensorboard", "exporter"} <= pids.keys()
@@ -144,7 +147,9 @@ def test_a_killed_trainer_is_restarted_and_the_curve_goes_on(training: RunningSe
     report.recovered(time.monotonic() - killed)
     after = training.status()
     assert after.run.model_id > before.model_id
-    assert after.run.updates >= before.updates - 2, "at most what came after the last checkpoint is lost"
+    assert before.checkpoint_env_steps is not None
+    lost = "at most what came after the last checkpoint is lost"  # a slow disk saves later than it is to
+    assert after.run.env_steps >= before.checkpoint_env_steps, lost
     trainer = next(service for service in after.services if service.name == "trainer")
     assert trainer.restarts >= 1
     assert "SIGKILL" in trainer.outcome
@@ -239,7 +244,7 @@ def test_quicksave_pause_stop_and_resume_do_what_they_say_and_clients_follow_fro
     training.api.command("run.stop")
     late.terminate()
     assert late.wait(LIMIT_S) == 0
-    training.api.command("run.resume", {"run": first.id})
+    training.begin("run.resume", run=first.id)
     training.wait_updates(2)
     wait_for(lambda: training.client_state("traveller") == "online", "it plays for the first run again")
     guest.terminate()

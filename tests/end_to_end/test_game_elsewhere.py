@@ -14,9 +14,11 @@ from pathlib import Path
 import pytest
 
 import soulsgui
+from soulsgui.config.paths import RunFolder
+from soulsgui.errors import CheckpointError
 from soulsgui.wire.api_client import CommandFailedError
 from soulsgui.wire.control import Job
-from soulsgui.wire.manifest import MANIFEST, read_manifest
+from soulsgui.wire.manifest import read_manifest
 from tests.end_to_end.server import RunningServer, command_line, wait_for
 from tests.faults.waiting import LIMIT_S
 
@@ -88,6 +90,14 @@ def ended(server: RunningServer, params: dict[str, object]) -> Job:
     return wait_for(lambda: (now := server.api.job(job.id)).state != "running" and now, "it was played")
 
 
+def score_of(checkpoint: Path) -> float | None:
+    """Return the score of a checkpoint; None while there is none, or another one takes its place."""
+    try:
+        return read_manifest(checkpoint).score
+    except CheckpointError:
+        return None
+
+
 def test_the_first_client_tells_the_spaces_and_plays_the_evaluations_that_the_server_can_not(
     tmp_path: Path,
 ) -> None:
@@ -95,20 +105,17 @@ def test_the_first_client_tells_the_spaces_and_plays_the_evaluations_that_the_se
         with pytest.raises(CommandFailedError, match="game_elsewhere") as refused:
             server.api.command("run.start", {"overrides": OVERRIDES | {"clients.local": 1}})
         assert "clients.local=0" in str(refused.value)
-        started = server.api.command("run.start", {"overrides": OVERRIDES | {"clients.local": 0}})
-        folder = Path(started["run_dir"])
+        files = RunFolder(server.begin("run.start", overrides=OVERRIDES | {"clients.local": 0}))
         run = wait_for(lambda: (now := server.status().run).state == "waiting" and now, "the run waits")
         assert run.detail == "for the first client to tell the spaces"
         with playing(server, "gamer"):
             server.wait_updates(2)
-            (told,) = folder.rglob("spaces.json")
-            assert json.loads(told.read_text())["action"]["masked"] is True
+            assert json.loads(files.spaces.read_text())["action"]["masked"] is True
             with playing(server, "other", size=4) as other:
                 assert other.wait(LIMIT_S) == 2
             assert "has other spaces here than on the server" in (server.folder / "other.log").read_text()
-            best = folder / "best_model" / MANIFEST
             # By training another one may have been the best before it was known that a client evaluates.
-            wait_for(lambda: best.exists() and read_manifest(best.parent).score == 20, "it judges")
+            wait_for(lambda: score_of(files.best_model) == 20, "it judges")
             unseen = ended(server, {"checkpoint": "newest", "video": "gif"})
             assert unseen.error is not None
             assert "without pictures" in unseen.error.message
@@ -119,7 +126,7 @@ def test_the_first_client_tells_the_spaces_and_plays_the_evaluations_that_the_se
                 [20] * 2,
             )
             server.api.command("run.stop", {})
-    with closing(sqlite3.connect(folder / "telemetry.sqlite")) as store:
+    with closing(sqlite3.connect(files.store)) as store:
         played = store.execute(
             "SELECT number, length, total_return FROM greedy_played ORDER BY model_id, number"
         )

@@ -46,7 +46,7 @@ RUN = {**UNHURRIED, "clients.local": 0, "checkpoint.every_updates": 50}
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
     with closing(RunningServer(tmp_path_factory.mktemp("server"))) as running:
-        running.api.command("run.start", {"overrides": RUN})
+        running.begin("run.start", overrides=RUN)
         yield running
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from soulsgui.wire.manifest import read_manifest
 from tests.end_to_end.server import UNHURRIED, RunningServer, soulsgui_here, wait_for
 
 
@@ -29,7 +30,9 @@ def test_a_run_is_taken_back_handed_on_as_a_file_and_forked(server: RunningServe
     first = min((run / "history").glob("[!.]*"), key=lambda path: int(path.name))
     typed("checkpoints", "edit", f"history/{first.name}", "--pin", "yes", "--note", "the first")
     server.wait_updates(6)
-    before = server.status().run
+    typed("run", "pause")  # so that no attempt comes further than it is looked at
+    before = wait_for(lambda: (run := server.status().run).state == "paused" and run, "the run rests")
+    begins_at = read_manifest(first)
 
     assert typed("checkpoints", "load", f"history/{first.name}").startswith("the run continues from history/")
     now = wait_for(
@@ -38,7 +41,8 @@ def test_a_run_is_taken_back_handed_on_as_a_file_and_forked(server: RunningServe
         ),
         "the next attempt, under ids of its own",
     )
-    assert now.updates < before.updates
+    assert now.updates == begins_at.updates < before.updates
+    typed("run", "continue")
     server.wait_updates(1)
     found = json.loads(typed("checkpoints", "list", "--json"))
     assert any(info["updates"] >= before.updates for info in found if info["kind"] == "manual")
@@ -60,7 +64,7 @@ def test_a_run_is_taken_back_handed_on_as_a_file_and_forked(server: RunningServe
     assert typed("runs", "import", str(target), "--name", "copy").startswith(f"imported {copy}")
     begins = f"copy/history/{first.name}"
     typed("run", "start", "--from", begins, "--set", "ppo.gamma=0.9", "--name", "fork")
-    assert server.status().run.env_steps >= json.loads((first / "manifest.json").read_text())["env_steps"]
+    assert server.status().run.env_steps >= begins_at.env_steps
     assert "ppo.gamma" in typed("runs", "compare", "first", "fork")
     typed("run", "stop")
     typed("runs", "trash", "copy")

@@ -4,7 +4,8 @@ import os
 import stat
 import sys
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
+from pathlib import Path
 
 import psutil
 import pytest
@@ -22,7 +23,7 @@ LOCAL = ("client-1", "client-2")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
     with closing(RunningServer(tmp_path_factory.mktemp("server"))) as running:
         small = {**UNHURRIED, "clients.local": len(LOCAL), "checkpoint.every_updates": 2}
-        running.api.command("run.start", {"overrides": small})
+        running.begin("run.start", overrides=small)
         yield running
 
 
@@ -98,7 +99,7 @@ def test_secrets_stand_in_private_files_alone_and_in_no_log(
         *(data / "local" / f"{name}.json" for name in LOCAL),
         *(config / "servers").glob("*.soulsgui"),
     }
-    files = {path: path.read_bytes() for path in server.folder.rglob("*") if path.is_file()}
+    files = dict(_files(server.folder))
     words = [secret.encode() for secret in secrets.values()]
     found = {path for path, data in files.items() if any(word in data for word in words)}
     assert found == expected
@@ -108,4 +109,13 @@ def test_secrets_stand_in_private_files_alone_and_in_no_log(
     if sys.platform != "win32":
         assert {stat.S_IMODE(path.stat().st_mode) for path in found} == {0o600}
         assert {path.stat().st_uid for path in found} == {os.geteuid()}
-    assert list(server.folder.rglob("*.log")), "logs were looked at"
+    assert any(path.suffix == ".log" for path in files), "logs were looked at"
+
+
+def _files(folder: Path) -> Iterator[tuple[Path, bytes]]:
+    """Yield each file below a folder and what is in it; one may give way to a newer one meanwhile."""
+    for place, _, names in os.walk(folder):
+        for path in (Path(place, name) for name in names):
+            with suppress(FileNotFoundError):
+                if path.is_file():
+                    yield path, path.read_bytes()

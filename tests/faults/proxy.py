@@ -47,12 +47,15 @@ class Proxy:
         """Let everything through again, what was held first."""
         self._loop.call_soon_threadsafe(self._flows.set)
 
-    def swallow(self) -> int:
-        """Throw away all that comes on the connections there are, for ever; return how many those are."""
+    def swallow(self) -> tuple[int, int]:
+        """Throw away all that comes on the connections there are, for ever.
 
-        async def mark() -> int:
+        Return how many those are, and how many were `accepted` by then.
+        """
+
+        async def mark() -> tuple[int, int]:
             self._swallowed |= self._wires
-            return len(self._wires)
+            return len(self._wires), self.accepted
 
         return self._run(mark())
 

@@ -18,7 +18,8 @@ class FaultyServer:
 
     Args:
         folder: Where its log and its data go.
-        keeps_data: Whether it comes back with what it had (append-only file, written at every command).
+        keeps_data: Whether it comes back with what it had (append-only file, written at every command; what
+            is written outlives the process, so that nothing waits for the disk).
     """
 
     def __init__(self, folder: Path, keeps_data: bool = False) -> None:
@@ -29,7 +30,7 @@ class FaultyServer:
 
     def start(self) -> None:
         kept = "yes" if self.keeps_data else "no"
-        more = f"appendonly {kept}\nappendfsync always"
+        more = f"appendonly {kept}\nappendfsync no"
         self._process = start_server(self.address, self._folder, more)
 
     def kill(self) -> None:

@@ -153,8 +153,7 @@ def test_a_half_open_connection_is_noticed(
         if paused:
             trainer.wish("pause")
         began = time.monotonic()
-        swallowed = proxy.swallow()
-        taken = proxy.accepted
+        swallowed, taken = proxy.swallow()
         until(lambda: proxy.accepted >= taken + swallowed, "each connection is made anew")
         report.injected(f"{swallowed} half-open connections ({client.progress.phase})")
         report.recovered(time.monotonic() - began)

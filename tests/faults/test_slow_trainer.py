@@ -70,8 +70,8 @@ def test_credits_hold_clients_back_while_the_trainer_sleeps(
         while time.monotonic() < until:
             most = max(most, memory_used(connection.info("memory")))
             time.sleep(0.1)
-        for client in server.status().clients:
-            assert client.state in ("online", "waiting")
+        states = {"online", "waiting"}
+        wait_for(lambda: {client.state for client in server.status().clients} <= states, "they are there")
         made = [client.env_steps for client in server.status().clients]
     finally:
         os.kill(trainer, signal.SIGCONT)
@@ -143,13 +143,19 @@ def test_a_trainer_whose_newest_checkpoint_is_damaged_goes_on_from_the_one_befor
     run, trainer = RunFolder(Path(server.status().run.dir)), server.pid("trainer")
     assert trainer is not None
     wait_for(run.older[0].exists, "a second checkpoint")
-    before = server.status().run
-    os.kill(trainer, signal.SIGSTOP)  # nothing is saved over what is damaged
-    path = run.checkpoint / "agent.safetensors"
-    while not path.exists():  # stopped while it puts a newer one there
-        os.kill(trainer, signal.SIGCONT)
-        time.sleep(0.01)
+    before, path = server.status().run, run.checkpoint / "agent.safetensors"
+
+    def is_held() -> bool:
+        """Stop the trainer, but not while it puts a newer checkpoint there: none is to take the place."""
         os.kill(trainer, signal.SIGSTOP)
+        # One that waits for the disk stops when that is over.
+        threads = [*Path(f"/proc/{trainer}/task").glob("*/status")]
+        wait_for(lambda: all("State:\tT" in one.read_text() for one in threads), "all of its threads stop")
+        if not (held := path.exists()):
+            os.kill(trainer, signal.SIGCONT)
+        return held
+
+    wait_for(is_held, "it is stopped between two checkpoints")
     data = bytearray(path.read_bytes())
     data[len(data) // 2] ^= 1
     path.write_bytes(data)

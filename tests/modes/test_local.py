@@ -27,7 +27,7 @@ from soulsgui.wire.messages.base import Instance
 from soulsgui.wire.messages.heartbeat import Heartbeat
 from tests.faults.waiting import until
 from tests.modes.children import Unreadable, fail, hold, note_and_wait
-from tests.servers import running_server
+from tests.servers import has_written, running_server
 
 
 @pytest.fixture
@@ -203,7 +203,7 @@ def test_a_killed_server_comes_back_with_what_it_had(processes: LocalProcesses, 
     address = start_server(processes, tmp_path)
     connection = connect(address)
     connection.set("souls:a", "1")
-    until(lambda: connection.info("persistence")["aof_pending_bio_fsync"] == 0, "what is on the disk")
+    until(lambda: has_written(connection), "it is in its file")
     os.kill(connection.info("server")["process_id"], signal.SIGKILL)
     connection.close()
 

@@ -67,9 +67,10 @@ def spec(
     health: Callable[[], Health] | None = None,
     **fields: object,
 ) -> ServiceSpec:
-    """A service that runs a script; it is ready when its log says so."""
+    """A service that runs a script; it is ready when its log says so, and not killed for ending slowly."""
     log = folder / "logs" / f"{name}.log"
     usual = {"name": name, "kind": "client", "argv": command(script), "tier": 1, "log_path": log}
+    usual |= {"grace_s": LIMIT_S}
     health = health or (lambda: Health(ready="ready" in text_of(log)))
     return ServiceSpec(**usual | fields, health=health)  # type: ignore[arg-type]
 

@@ -10,7 +10,7 @@ import redis
 from soulsgui.config.paths import Folders
 from soulsgui.config.sections.server import RedisSettings
 from soulsgui.runner.app import Runner
-from soulsgui.runner.join import player
+from soulsgui.runner.join import finder, player
 from soulsgui.runner.join.app import ClientRunner
 from soulsgui.runner.run import services
 from soulsgui.system import free_port
@@ -68,8 +68,11 @@ def address(folders: Folders, redis_address: Address) -> Address:
 
 
 @pytest.fixture
-def invitation(redis_address: Address, redis_client: redis.Redis, gateway: Address) -> Iterator[Invitation]:
+def invitation(
+    redis_address: Address, redis_client: redis.Redis, gateway: Address, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Invitation]:
     """One that is good at the server of this test, by its second address; at the first nobody answers."""
+    monkeypatch.setattr(finder, "_TRY_LIMIT_S", LIMIT_S)  # who is only slow does answer
     let_in(redis_client, redis_address.prefix)
     places = (("127.0.0.1", free_port()), ("127.0.0.1", gateway.port))
     yield invitation_to(*places, prefix=redis_address.prefix, pin=gateway.pin)

@@ -112,7 +112,8 @@ class FreeTrainer:
         self.keys = Keys(address.prefix)
         self.client = "c"
         self.spaces, self.policy, self.weights = SPACES, POLICY.to_json(), weights_of
-        self.connection = connect(address, "test-trainer")
+        # It waits for an answer however short a test makes the patience of clients.
+        self.connection = connect(address, "test-trainer", LIMIT_S)
         self._entries = self.connection.xrange
         self.wish = partial(wish_answered, self.connection, self.keys)
         settings = {"algorithm": "dqn", "env.id": ENV_ID, "env.kwargs": {"length": LENGTH}, "env.num_envs": 3}

@@ -152,6 +152,33 @@ def test_two_are_kept_that_the_current_one_replaced_and_one_where_each_holds_a_r
     assert save(7) == [7, 6, 5]
 
 
+def test_on_a_slow_disk_one_regular_checkpoint_waits_at_most_and_who_asks_is_answered(
+    managed: _Managed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write, begun, go_on = checkpoint_manager.write_checkpoint, threading.Event(), threading.Event()
+
+    def slowly(target: Path, made: Checkpoint, keep: Sequence[Path]) -> None:
+        begun.set()
+        assert go_on.wait(LIMIT_S)
+        write(target, made, keep)
+
+    def reach(*updates: int) -> None:
+        for managed.node.agent.updates in updates:
+            managed.manager.save_current()
+            assert begun.wait(LIMIT_S)
+
+    monkeypatch.setattr(checkpoint_manager, "write_checkpoint", slowly)
+    reach(1, 2, 3, 4)
+    asked = ask_node(managed.connection, managed.keys, "save", kind="manual")
+    managed.look()
+    reach(5, 6)
+    go_on.set()
+    assert managed.answer(asked).ok
+    managed.close()
+    written = [(info.kind, info.updates) for info, _ in managed.saved]
+    assert written == [("current", 1), ("manual", 4), ("current", 6)]
+
+
 def test_saves_are_answered_with_their_path_and_stand_side_by_side(managed: _Managed) -> None:
     answer = managed.ask("save", kind="manual", note="before supper", score=7.5)
     path = managed.run.root / answer.result["path"]
@@ -267,7 +294,7 @@ def test_writing_goes_on_after_every_error_in_the_order_of_the_orders(
     )
     for updates in (6, 7, 8, 9):
         managed.node.agent.updates = updates
-        manager.save_current()
+        manager.save_current(lambda *_: None)  # asked for: each of them
     assert manager.saving
     gate.set()
     until(lambda: not manager.saving, "all is written")

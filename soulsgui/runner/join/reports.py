@@ -36,19 +36,20 @@ class Reports:
         self._clock = clock
         self._tree = ProcessTree()
         self._beats = BeatClock()
-        self._seen = 0
+        self._seen: tuple[int, int] | None = None  # when the file was written, and which one it is
 
     def read(self) -> ClientReport | None:
         """Return the report when there is another one since the last call, else None."""
         try:
-            changed_ns = self._folder.state.stat().st_mtime_ns
-            if changed_ns == self._seen:
+            found = self._folder.state.stat()
+            stamp = found.st_mtime_ns, found.st_ino  # the clock of files stands still for some milliseconds
+            if stamp == self._seen:
                 return None
             report = ClientReport.read(read_small(self._folder.state))
         except OSError:
             # There is none yet, Windows is just replacing it, or what runs put another thing in its place.
             return None
-        self._seen = changed_ns
+        self._seen = stamp
         if report is not None:
             self.newest = report
             self._beats.observe(report.beat, 0.0, self._clock())

@@ -53,7 +53,7 @@ class Library:
         self.checkpoints = Checkpoints()
         self._sizes: dict[str, tuple[float, int]] = {}
         self._numbers: dict[str, int] = {}
-        self._settings: tuple[tuple[Path, int, int], Settings | list[Problem]] | None = None
+        self._settings: tuple[tuple[Path, int, int, int], Settings | list[Problem]] | None = None
 
     def create(self, name: str, wall_time: float) -> RunFolder:
         """Make the folder of a new run; the user's name for it may be empty."""
@@ -199,7 +199,7 @@ class Library:
             written = run.config.stat()
         except OSError:
             return load_run_settings(run.config)
-        version = (run.config, written.st_mtime_ns, written.st_size)
+        version = (run.config, written.st_mtime_ns, written.st_size, written.st_ino)
         known = self._settings  # another thread may put those of another run in its place at any moment
         if known is None or known[0] != version:
             try:

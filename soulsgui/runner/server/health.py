@@ -9,15 +9,14 @@ import redis
 from soulsgui.runner.services.service import Health
 from soulsgui.wire.connection import AWAY, NO_DESCRIPTORS, Address, connect, disk_full
 
-_PING_LIMIT_S = 0.5
-_KEPT_LIMIT_S = 5.0  # a server that is busy is slow: another connection may not be had
+_LIMIT_S = 5.0  # a server that is busy, or waits for its disk, is slow
 _PING_EVERY_S = 0.25
 _PING_EVERY_STARTING_S = 0.05
 
 
 def ping(address: Address) -> Health:
-    """Ask the server whether it is there, half a second at most, over a connection of its own."""
-    with closing(connect(address, timeout_s=_PING_LIMIT_S)) as client:
+    """Ask the server whether it is there, over a connection of its own."""
+    with closing(connect(address, timeout_s=_LIMIT_S)) as client:
         return _health_of(client)
 
 
@@ -61,7 +60,7 @@ class Pinger:
     """Asks the server in a thread of its own, so that `health()` never waits.
 
     It keeps its connection: where others take all that the server allows, this one is there already. Only an
-    answer that takes longer than `_KEPT_LIMIT_S` ends it.
+    answer that takes longer than `_LIMIT_S` ends it.
     """
 
     def __init__(self, address: Address) -> None:
@@ -82,7 +81,7 @@ class Pinger:
 
     def _run(self) -> None:
         pause_s = 0.0
-        with closing(connect(self._address, timeout_s=_KEPT_LIMIT_S)) as client:
+        with closing(connect(self._address, timeout_s=_LIMIT_S)) as client:
             while not self._stop.wait(pause_s):
                 self._health = _health_of(client)
                 pause_s = _PING_EVERY_S if self._health.ready else _PING_EVERY_STARTING_S

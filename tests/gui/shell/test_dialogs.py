@@ -488,7 +488,7 @@ def test_a_dialog_too_high_for_the_screen_is_scrolled_up_and_down_alone(qtbot: Q
     qtbot.waitUntil(lambda: dialog.findChild(QScrollArea) is not None)
     area = part_of(dialog, QScrollArea)
     qtbot.waitUntil(area.verticalScrollBar().isVisible)
-    qtbot.waitUntil(lambda: area.viewport().width() >= 400, timeout=3000)
+    qtbot.waitUntil(lambda: area.viewport().width() >= 400)
 
 
 def mnemonics(dialog: QWidget) -> list[str]:

@@ -132,15 +132,17 @@ def test_what_the_answer_of_one_process_led_to_is_no_outcome_of_anothers(
 def test_what_a_silent_client_asked_is_thrown_away(
     trainer: HandTrainer, serving: ServingThread, client: HandClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(served_run, "LATE_S", 0.5)
     client.ask(0)
     trainer.until(lambda: serving.server.figures.clients, "the client is seen")
-    client.silent = True
-    trainer.until(lambda: not serving.server.figures.clients, "the client is silent")
-    client.send(client.request(1))
-    trainer.until(lambda: serving.server.figures.expired == 1, "its request is thrown away")
+    with monkeypatch.context() as patched:
+        patched.setattr(served_run, "LATE_S", 0.5)
+        client.silent = True
+        trainer.until(lambda: not serving.server.figures.clients, "the client is silent")
+        client.send(client.request(1))
+        trainer.until(lambda: serving.server.figures.expired == 1, "its request is thrown away")
     assert not trainer.connection.exists(client.requests, client.replies)
     client.silent = False
+    client.beat()  # before it asks: of who is silent nothing is kept
     assert client.ask(1).number == 1, "it may come back"
 
 

@@ -79,9 +79,9 @@ def slow_game(client: dict[str, float], **kwargs: float) -> Settings:
 @pytest.mark.parametrize(
     ("client", "kwargs", "steps"),
     [
-        ({"hang_seconds": 2}, {"step_s": 0.4}, range(2, 6)),
-        ({"hang_seconds": 2, "step_seconds": 0.5}, {}, range(2, 6)),
-        ({"hang_seconds": 3}, {"reset_s": 1.6}, range(1, 2)),
+        ({"hang_seconds": 4}, {"step_s": 0.8}, range(2, 6)),
+        ({"hang_seconds": 4, "step_seconds": 1.0}, {}, range(2, 6)),
+        ({"hang_seconds": 5}, {"reset_s": 2.6}, range(1, 2)),
     ],
     ids=["slow", "real time", "slower than the check"],
 )

@@ -5,7 +5,6 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 from pydantic import ValidationError
 
@@ -25,7 +24,7 @@ from soulsgui.wire.control import COMMANDS, RunStartParams
 from tests.runner.children import until_now
 from tests.runner.fake_program import LOADING
 from tests.runner.running import SHORT, call, new_runner, opened, until
-from tests.runner.test_headless import Serving, crash, ended
+from tests.runner.test_headless import Serving, crash, ended, kill_all
 from tests.runner.test_headless import serving as serving
 
 
@@ -222,8 +221,7 @@ def test_an_experiment_goes_on_through_kills_of_the_runner_and_of_everything(
     api, again = begun(second)
     assert (again, len(api.status()["queue"])) == (pids, seeds - 1)
     crash(second)
-    for pid in again.values():
-        psutil.Process(pid).kill()
+    kill_all(again.values())
     loads.unlink()
 
     code, output = ended(serving.start(*words))

@@ -544,15 +544,19 @@ def test_a_sweep_goes_on_after_the_runner_was_killed(serving: Serving, trials: i
     api.command("sweep.start", {"space": SPACE, "trials": trials, "overrides": {"stop.env_steps": 3000}})
     killed: list[str] = []
 
+    def score() -> None:
+        """Let telemetry say what each run comes to: trials without a score end the sweep."""
+        for run in serving.runs.glob("*"):
+            if not (run / "verdict.json").exists():
+                say(RunFolder(run), "verdict", best_score=1.0, mean_return=1.0)
+
     def another_trains() -> bool:
         run = api.status()["run"]
+        score()  # it may reach its end while there is no runner
         return bool(run["env_steps"]) and run["id"] not in killed
 
     def over() -> bool:
-        """Let telemetry say what each run comes to: trials without a score end the sweep."""
-        for run in serving.runs.iterdir():
-            if not (run / "verdict.json").exists():
-                say(RunFolder(run), "verdict", best_score=1.0, mean_return=1.0)
+        score()
         return bool(api.command("sweep.status", {})["state"] == "finished")
 
     while len(killed) < kills:

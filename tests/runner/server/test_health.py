@@ -7,6 +7,7 @@ from contextlib import closing
 
 import pytest
 
+from soulsgui.runner.server import health as server_health
 from soulsgui.runner.server.health import Pinger, ping
 from soulsgui.system import free_port
 from soulsgui.wire.connection import Address
@@ -21,10 +22,13 @@ def address() -> Address:
     return Address("127.0.0.1", free_port(), "secret")
 
 
-def test_who_does_not_answer_or_is_no_server_is_not_ready_and_its_tick_stands_still(address: Address) -> None:
+def test_who_does_not_answer_or_is_no_server_is_not_ready_and_its_tick_stands_still(
+    address: Address, monkeypatch: pytest.MonkeyPatch
+) -> None:
     health = ping(address)
     assert (health.ready, health.tick) == (False, None)
     assert health.detail == "no answer (ConnectionError)"
+    monkeypatch.setattr(server_health, "_LIMIT_S", 0.1)
     with socket.create_server((address.host, address.port)):
         assert not ping(address).ready
 

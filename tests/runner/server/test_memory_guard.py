@@ -9,6 +9,7 @@ import pytest
 import redis
 
 from soulsgui.runner.events import EventLog
+from soulsgui.runner.server import memory_guard
 from soulsgui.runner.server.bus import Bus
 from soulsgui.runner.server.memory_guard import MOST_LOG_BYTES, Level, MemoryGuard, level_of, memory_used
 from soulsgui.wire.connection import Address, connect
@@ -90,7 +91,8 @@ class Guarded:
 
 
 @pytest.fixture
-async def guarded(tmp_path: Path) -> AsyncIterator[Guarded]:
+async def guarded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Guarded]:
+    monkeypatch.setattr(memory_guard, "_ANSWER_S", LIMIT_S)  # who is only slow does answer
     with running_server(tmp_path, more=f"maxmemory {LIMIT}\nmaxmemory-policy noeviction") as address:
         made = Guarded(address, tmp_path)
         answering = asyncio.create_task(made.be_the_trainer())

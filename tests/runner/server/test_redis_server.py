@@ -38,10 +38,13 @@ from soulsgui.wire.access import user_line
 from tests.faults.waiting import LIMIT_S
 from tests.runner.children import QUICK, Events, kill, text_of, until, until_now
 from tests.runner.running import can_ping, connected
+from tests.servers import has_written
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="a server runs on Linux and macOS")
 
 STREAM = "souls:in:a"
+STANDS_STILL_S = 3.0
+"""How long a tick may stand still where that is the matter: a busy machine is not silent for so long."""
 
 
 @pytest_asyncio.fixture
@@ -136,18 +139,19 @@ async def test_a_killed_server_comes_back_with_its_data_and_a_frozen_one_is_repl
     await running.start()
     with connected(running.server.address) as client:
         client.xadd(STREAM, {"c": b"x"})
+        await until(lambda: has_written(client))
         kill(supervisor.pid_of("redis"))
         await until(lambda: supervisor.statuses()[0].restarts == 1 and supervisor.running("redis"))
         assert client.xlen(STREAM) == 1
     assert [event[1] for event in events.told] == ["redis ended unexpectedly", "redis runs again"]
     await supervisor.stop("redis")
-    running.spec = replace(running.spec, live_limit_s=1.0)
+    running.spec = replace(running.spec, live_limit_s=STANDS_STILL_S)
     await running.start()
     pid, before = supervisor.pid_of("redis"), supervisor.statuses()[0].restarts
     assert pid is not None
     os.kill(pid, signal.SIGSTOP)
     await until(lambda: supervisor.statuses()[0].restarts > before and supervisor.running("redis"))
-    assert "no sign of life for 1 s" in events.told[2][2]
+    assert f"no sign of life for {STANDS_STILL_S:.0f} s" in events.told[2][2]
 
 
 async def test_an_incomplete_end_of_its_file_is_cut_off_and_told(running: Running, events: Events) -> None:
@@ -203,7 +207,7 @@ async def test_a_crowded_server_is_not_a_dead_one_and_is_adopted_by_whoever_come
     server: RedisServer, folders: Folders, supervisor: Supervisor
 ) -> None:
     running = Running(server, folders, supervisor)
-    running.spec = replace(running.spec, live_limit_s=1.0)
+    running.spec = replace(running.spec, live_limit_s=STANDS_STILL_S)
     with ExitStack() as closing:
         closing.callback(running.pinger.close)
         await running.start()
@@ -221,15 +225,15 @@ async def test_a_crowded_server_is_not_a_dead_one_and_is_adopted_by_whoever_come
         pid = supervisor.pid_of("redis")
         asked = client.info("commandstats")["cmdstat_ping"]["calls"]
         # Longer than its tick may stand still: who watches it is in already.
-        await until(lambda: client.info("commandstats")["cmdstat_ping"]["calls"] >= asked + 8)
+        await until(lambda: client.info("commandstats")["cmdstat_ping"]["calls"] >= asked + 16)
         assert supervisor.pid_of("redis") == pid
 
         # Another runner comes, whose connection finds no room.
         after = Supervisor(folders.server, lambda: None, Events(), QUICK)
         another = closing.enter_context(contextlib.closing(Pinger(server.address)))
         await until(lambda: another.health().crowded)
-        assert await after.adopt(replace(running.spec, health=another.health, start_limit_s=0.2))
-        await asyncio.sleep(1.0)
+        assert await after.adopt(replace(running.spec, health=another.health, start_limit_s=STANDS_STILL_S))
+        await asyncio.sleep(STANDS_STILL_S + 1)
         assert after.pid_of("redis") == pid, "it is not taken for one that does not start"
         for one in crowd:
             one.close()

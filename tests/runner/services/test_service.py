@@ -31,6 +31,7 @@ class Bench:
         self.service = Service(self.spec_of(), self.around)
 
     def spec_of(self, script: str = OBEDIENT, **fields: object) -> ServiceSpec:
+        fields = {"grace_s": ServiceSpec.grace_s} | fields
         return spec(self.folder, script, health=lambda: self.health, **fields)
 
     def start(self, script: str = OBEDIENT, **fields: object) -> None:
