@@ -193,7 +193,7 @@ def test_what_can_only_be_read_is_reached_by_tab_and_copied(qtbot: QtBot, theme:
         qtbot.keyClicks(value, "7")
         qtbot.keyClick(value, Qt.Key.Key_C, Qt.KeyboardModifier.ControlModifier)
         told[key] = QApplication.clipboard().text()
-    assert list(told.values()) == ["0.95", "false", "off", "null"]
+    assert list(told.values()) == ["0.95", "false", "off", "none"]
     qtbot.keyClick(line(form, "ppo.n_clients"), Qt.Key.Key_Tab)
     assert "ppo" in QApplication.focusWidget().accessibleName()  # type: ignore[union-attr]
     assert not form.row("ppo.gamma").reset.isEnabled()

@@ -99,7 +99,7 @@ def test_a_preset_fills_the_fields_and_names_what_still_wins(qtbot: QtBot, feed:
     dialog.clients.setValue(3)
     dialog.goal.clear()
     assert dialog.differs.text() == (
-        "env.id = Acrobot-v1, clients.local = 3, stop.mean_return = null, else as the preset LunarLander"
+        "env.id = Acrobot-v1, clients.local = 3, stop.mean_return = none, else as the preset LunarLander"
     )
     dialog.start.click()
     assert started(feed) == {

@@ -146,27 +146,27 @@ def shade_of_a_picture(manual: ManualDialog) -> int:
     return int(drawn.pixelColor(5, drawn.height() // 2).lightness())
 
 
-def test_an_open_manual_follows_the_theme(qtbot: QtBot, manual: ManualDialog, theme: Theme) -> None:
+def test_an_open_manual_follows_the_theme(qtbot: QtBot, manual: ManualDialog, both_themes: Theme) -> None:
     manual.resize(700, 300)
     manual.open_at("Overview")
     qtbot.waitUntil(lambda: heading_in_view(manual) == "Overview")
     assert shade_of_a_picture(manual) > 128
-    theme.choose(ThemeChoice.DARK)
+    both_themes.choose(ThemeChoice.DARK)
     qtbot.waitUntil(lambda: shade_of_a_picture(manual) < 128)
     assert heading_in_view(manual) == "Overview"
     manual.close()
-    theme.choose(ThemeChoice.LIGHT)
+    both_themes.choose(ThemeChoice.LIGHT)
     manual.open_at("Overview")
     assert shade_of_a_picture(manual) > 128
 
 
-def test_pictures_are_of_the_window_as_it_looks(manual: ManualDialog, theme: Theme) -> None:
+def test_pictures_are_of_the_window_as_it_looks(manual: ManualDialog, both_themes: Theme) -> None:
     shown = re.findall(r"!\[.+\]\((.+)\)", (shipped("docs") / START).read_text(encoding="utf-8"))
     files = {f"images/{file.name}" for file in (shipped("docs") / "images").iterdir()}
     assert files == {name.replace("light", shade) for name in shown for shade in ("light", "dark")}
     middle = {}
     for choice in (ThemeChoice.LIGHT, ThemeChoice.DARK):
-        theme.choose(choice)
+        both_themes.choose(choice)
         picture = manual.text.loadResource(QTextDocument.ResourceType.ImageResource.value, QUrl(shown[0]))
         assert 0 < picture.width() < manual.width()
         middle[choice] = picture.pixelColor(5, picture.height() // 2).lightness()
