@@ -9,7 +9,7 @@ from PySide6.QtWidgets import QFrame, QPushButton, QWidget
 
 from soulsgui.config.errors import Problem
 from soulsgui.gui.colours import Tone
-from soulsgui.gui.config.differences import still_winning
+from soulsgui.gui.config.differences import differing_keys
 from soulsgui.gui.config.draft import sentence
 from soulsgui.gui.feed import MakeCall
 from soulsgui.gui.icons import colours_of, dress
@@ -112,7 +112,7 @@ class PresetRow(QWidget):
         nothing = "Your own settings replace the defaults."
         unknown = "There is no such preset."
         self.about.setText(preset.about if preset else unknown if name else nothing)
-        self.winning = still_winning(preset.values, mine) if preset else []
+        self.winning = differing_keys(preset.values, mine) if preset else []
         self._foot.setVisible(bool(self.winning))
         theirs, known = self.values(name), specs()
         shown = [

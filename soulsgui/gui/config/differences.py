@@ -70,10 +70,10 @@ def differences(
     return found
 
 
-def still_winning(preset: Mapping[str, Any], mine: Mapping[str, Any]) -> list[str]:
-    """Return the user's own settings that a preset would set otherwise."""
+def differing_keys(below: Mapping[str, Any], above: Mapping[str, Any]) -> list[str]:
+    """Return the settings that both have, with another value above."""
     known = specs()
-    return [key for key in preset if key in mine and key in known and not same(key, preset[key], mine[key])]
+    return [key for key in below if key in above and key in known and not same(key, below[key], above[key])]
 
 
 def _planned(one: Difference) -> str:

@@ -1,6 +1,5 @@
 """The dialog that begins a run, or a sweep: preset, own settings, which of them win, name, clients, goal."""
 
-from collections import ChainMap
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -20,7 +19,7 @@ from PySide6.QtWidgets import (
 from soulsgui.config.errors import shortened
 from soulsgui.config.schema import shipped_values
 from soulsgui.gui import text
-from soulsgui.gui.config.differences import still_winning
+from soulsgui.gui.config.differences import differing_keys
 from soulsgui.gui.config.page import ConfigDialog
 from soulsgui.gui.config.sweep_fields import STEPS, SweepFields
 from soulsgui.gui.feed import Call, Feed
@@ -48,7 +47,7 @@ class RunSettings:
     """The settings a run would begin with: defaults < preset < the user's own < overrides."""
 
     config: ConfigValues  # the user's settings and the defaults
-    preset: Preset | None = None  # the chosen preset, None for the current settings
+    preset: Preset | None = None  # chosen here or in config.yaml
     overrides: Mapping[str, Any] = field(default_factory=dict)  # what wins over everything, by dotted key
     from_checkpoint: bool = False  # whether it begins with the settings of a run's checkpoint instead
 
@@ -59,8 +58,11 @@ class RunSettings:
             return self.config.run, {}
         return self.preset.values if self.preset is not None else {}, self.config.saved
 
-    def _over_shipped(self, *layers: Mapping[str, Any]) -> Mapping[str, Any]:
-        return ChainMap({}, *reversed(layers), shipped_values(self.config.defaults, *layers))
+    def _over_shipped(self, *layers: Mapping[str, Any]) -> dict[str, Any]:
+        values = shipped_values(self.config.defaults, *layers)
+        for layer in layers:
+            values |= layer
+        return values
 
     def value(self, key: str) -> Any:
         """Return the value a setting would have; None where that is none: who begins the run is told why."""
@@ -76,7 +78,7 @@ class RunSettings:
         """Return what differs from the preset, the checkpoint or the defaults, when these are wanted."""
         made_from, own = self._layers
         values = self._over_shipped(made_from, own, self.changes(wanted))
-        keys = still_winning(self._over_shipped(made_from), values)
+        keys = differing_keys(self._over_shipped(made_from), values)
         return {key: values[key] for key in keys if not specs()[key].info.effect.of_server}
 
     @property
@@ -144,7 +146,7 @@ class NewRunDialog(FormDialog):
     def _make_fields(self) -> None:
         none = "Settings of the chosen run" if self._overrides else _CURRENT
         self.preset = PresetBox(none, self)
-        self.preset.currentIndexChanged.connect(self._preset_chosen)
+        self.preset.currentIndexChanged.connect(self._show_choice)
         self.picture = Label(parent=self)
         self.picture.hide()
         self.weights = ChoiceBox("", self, characters=_WEIGHTS_CHARACTERS)
@@ -158,10 +160,10 @@ class NewRunDialog(FormDialog):
         self.note.setTabChangesFocus(True)
         self.note.setFixedHeight(self.fontMetrics().lineSpacing() * _NOTE_LINES + 20)
         self.seeds = NumberBox(1, _MOST_SEEDS, self)
-        self.seeds.valueChanged.connect(self._preset_chosen)
+        self.seeds.valueChanged.connect(self._show_choice)
         self.seeds.setToolTip("Runs that differ in their seed alone, one after another: an experiment")
         self.as_sweep = QCheckBox("As a s&weep: trials that search for the best settings", self)
-        self.as_sweep.toggled.connect(self._preset_chosen)
+        self.as_sweep.toggled.connect(self._show_choice)
         self.as_sweep.toggled.connect(self.shrink)
         no_number = "That is not a number. Leave it empty for no goal."
         self.no_goal = wrapped(no_number, self, "bad", selectable=True)
@@ -279,8 +281,6 @@ class NewRunDialog(FormDialog):
     def _weights_chosen(self) -> None:
         """Begin with other weights, and with the settings that they were saved with."""
         self._checkpoint = str(self.weights.currentData())
-        if self._checkpoint:
-            self.as_sweep.setChecked(False)
         self._show_rows()
         self._config = None
         self._fetch_config.forget()
@@ -299,23 +299,25 @@ class NewRunDialog(FormDialog):
         self.preset.offer(self._shipped.entries)
         if self._wanted_preset in self._presets:
             self.preset.setCurrentIndex(self.preset.findData(self._wanted_preset))
-        self._preset_chosen()
+        self._show_choice()
 
     def _config_came(self, values: ConfigValues) -> None:
         self._config = values
-        self._preset_chosen()
+        self._show_choice()
 
     def _choice(self) -> RunSettings | None:
         if self._config is None:
             return None
+        if self._checkpoint:
+            return RunSettings(self._config, None, from_checkpoint=True)
         preset = self.preset.currentData() or self._config.preset
-        return RunSettings(self._config, self._presets.get(preset), self._overrides, bool(self._checkpoint))
+        return RunSettings(self._config, self._presets.get(preset), self._overrides)
 
     def _value(self, key: str) -> Any:
         choice = self._choice()
         return choice.value(key) if choice is not None else None
 
-    def _preset_chosen(self) -> None:
+    def _show_choice(self) -> None:
         sweep = self.as_sweep.isChecked()
         # What goes is hidden first: the dialog would make room for both, and keep it.
         if not sweep:
@@ -343,7 +345,7 @@ class NewRunDialog(FormDialog):
 
     def _field_typed(self, field: QWidget, *_: object) -> None:
         self._typed.add(field)
-        self._preset_chosen()
+        self._show_choice()
 
     @property
     def _wanted(self) -> dict[str, Any]:
@@ -378,15 +380,14 @@ class NewRunDialog(FormDialog):
             seed = int(choice.value(SEED) or 0)
             last = seed + self.seeds.value() - 1
             parts.append(f"{self.seeds.value()} runs one after another, with the seeds {seed} to {last}.")
-        chosen = self._presets.get(self.preset.currentData())
-        if chosen is not None:
-            parts += [chosen.about, text.sentence(f"Took {time_words(chosen)}" if chosen.seconds else "")]
+        if (preset := choice.preset) is not None:
+            parts += [preset.about, text.sentence(f"Took {time_words(preset)}" if preset.seconds else "")]
         self.hint.setText(" ".join(parts))
         picture = picture_of(str(choice.value(ENVIRONMENT)))
         self.picture.setPixmap(picture)
         self.picture.setVisible(not picture.isNull())
-        preset = f"the preset {choice.preset.title}" if choice.preset is not None else "the defaults"
-        base = "the checkpoint" if self._checkpoint else preset
+        base = f"the preset {preset.title}" if preset is not None else "the defaults"
+        base = "the checkpoint" if self._checkpoint else base
         named = [f"{key} = {as_yaml(value)}" for key, value in choice.different(self._wanted).items()]
         set_tip(self.differs, "\n".join(named))
         self.differs.setText(f"{shortened(', '.join(named))}, else as {base}" if named else f"As {base}")

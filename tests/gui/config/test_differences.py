@@ -1,4 +1,4 @@
-from soulsgui.gui.config.differences import COLUMNS, YOURS, differences, effect_sentence, still_winning
+from soulsgui.gui.config.differences import COLUMNS, YOURS, differences, differing_keys, effect_sentence
 from soulsgui.gui.models.records import RecordsModel
 from soulsgui.gui.settings.spec import specs
 
@@ -26,7 +26,7 @@ def test_only_what_is_not_the_same_everywhere_is_listed() -> None:
 
 def test_settings_that_win_over_a_preset() -> None:
     mine = {"ppo.epochs": 5, "network.hidden_sizes": (8, 8), "seed": 2}
-    assert still_winning(PRESET, mine) == ["ppo.epochs"]
+    assert differing_keys(PRESET, mine) == ["ppo.epochs"]
 
 
 def test_values_stand_in_the_table_as_yaml_has_them() -> None:

@@ -260,7 +260,7 @@ def test_a_run_begins_with_the_newest_weights_of_another_one(qtbot: QtBot, feed:
         "config.get": lambda params: of_run if params == {"run": "r1"} else CONFIG,
         "runs.list": {"runs": [one.model_dump(mode="json") for one in runs]},
     }
-    dialog = new_run(qtbot, feed)
+    dialog = new_run(qtbot, feed, preset=LUNAR.name, overrides={"env.id": "MountainCar-v0"})
     weights = dialog.weights
     qtbot.waitUntil(lambda: weights.count() == 2)  # one of the runs has no checkpoint
     dialog.as_sweep.click()
@@ -274,11 +274,13 @@ def test_a_run_begins_with_the_newest_weights_of_another_one(qtbot: QtBot, feed:
     assert not dialog.preset.isVisible()
     assert not dialog.as_sweep.isVisible()
     assert dialog.clients.value() == 5
-    assert "Trains Pong. It begins from the newest checkpoint" in dialog.hint.text()
+    assert dialog.hint.text() == "Trains Pong. It begins from the newest checkpoint."
+    assert dialog.differs.text() == "As the checkpoint", "preset and overrides are for new weights"
     weights.setCurrentIndex(0)
     weights.activated.emit(0)
     qtbot.waitUntil(lambda: dialog.start.isEnabled() and dialog.clients.value() != 5)
     assert dialog.preset.isVisible()
+    assert dialog.differs.text() == "env.id = MountainCar-v0, else as the preset LunarLander"
     weights.setCurrentIndex(1)
     weights.activated.emit(1)
     qtbot.waitUntil(dialog.start.isEnabled)
