@@ -470,10 +470,10 @@ class Feed(QObject):
         self.leaving.emit()
         left, self._open = self._open, []
         for call in left:
-            what, remedy = "it answered", "Show it again to see what became of it."
+            due, remedy = "it answered", "Show it again to see what became of it."
             if isinstance(call, JobCall) and call.save_to:
-                what, remedy = f"{call.save_to} was here", "Show it again, and ask for the file again."
-            what = f"{call.server} was left before {what}."
+                due, remedy = f"{call.save_to} was here", "Show it again, and ask for the file again."
+            what = f"{call.server} was left before {due}."
             call.refuse(ApiError(code=ErrorCode.NO_ANSWER, message=what, remedy=remedy))
 
     def forget(self, remote: bool) -> None:

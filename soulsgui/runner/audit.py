@@ -45,15 +45,11 @@ class AuditLog:
         )
         return self._note(entry)
 
-    def end(self, entry: AuditEntry, error: ApiError | None = None, cancelled: bool = False) -> None:
-        """Note what became of it."""
-        outcome = (
-            {"outcome": "cancelled" if cancelled else "done"}
-            if error is None
-            else {"outcome": error.code, "error": error.message}
-        )
+    def end(self, entry: AuditEntry, error: ApiError | None = None, outcome: str = "done") -> None:
+        """Note what became of it; an error says that itself."""
+        told = {"outcome": outcome} if error is None else {"outcome": error.code, "error": error.message}
         seconds = max(self._wall_clock() - entry.time, 0.0)
-        self._note(AuditEntry.model_validate(entry.model_dump() | {"seconds": seconds, **outcome}))
+        self._note(AuditEntry.model_validate(entry.model_dump() | {"seconds": seconds, **told}))
 
     def since(self, number: int, limit: int) -> list[AuditEntry]:
         """Return the newest entries with greater numbers, oldest first."""

@@ -192,7 +192,8 @@ class FormDialog(FittingDialog):
         return main
 
 
-_LONGEST_NAME = _NAME_CHARACTERS = 64
+_LONGEST_NAME = 64
+_NAME_CHARACTERS = 64  # how wide it is
 
 
 class NameDialog(FormDialog):

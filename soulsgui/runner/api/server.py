@@ -176,7 +176,7 @@ class ControlServer:
         return _failed(refusal) if refusal is not None else _json(f'{{"ok": true, "result": {text}}}')
 
     def _end_entry(self, entry: control.AuditEntry, job: control.Job) -> None:
-        self._runner.audit.end(entry, job.error, cancelled=job.state == "cancelled")
+        self._runner.audit.end(entry, job.error, job.state)
 
     async def _begin_entry(
         self, request: web.Request, name: str, params: control.Params
