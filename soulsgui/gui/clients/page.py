@@ -32,7 +32,7 @@ from soulsgui.gui.widgets.command_button import IN_MENU, Words, allow
 from soulsgui.gui.widgets.dialog import FittingDialog, NameDialog
 from soulsgui.gui.widgets.empty_state import EmptyState
 from soulsgui.gui.widgets.geometry import Memory
-from soulsgui.gui.widgets.labels import Label, muted, set_property, set_tip, wrapped
+from soulsgui.gui.widgets.labels import Label, muted, set_property, wrapped
 from soulsgui.gui.widgets.log_pane import LogPane
 from soulsgui.wire.control import ClientLog, ClientStatus, Status
 
@@ -192,8 +192,7 @@ class ClientsPage(QWidget):
         one, away = self.only, why_not(self._feed.connection)
         self.details.show_client(one)
         for button in (self.invite, self.empty.button):
-            button.setEnabled(not away)
-            set_tip(button, away or "Let another computer play for this server")
+            allow(button, away, "Let another computer play for this server")
         reason = away or ("" if one is not None else "Choose one client first.")
         elsewhere = one is not None and not one.local
         log_tip = "What went wrong there" if elsewhere else "What it writes, on the page Logs"

@@ -17,7 +17,7 @@ from soulsgui.gui.settings.spec import specs
 from soulsgui.gui.text import plural
 from soulsgui.gui.theme import GAP_M, GAP_S, GAP_XS
 from soulsgui.gui.widgets.boxes import NO_MARGINS, Part, column, row
-from soulsgui.gui.widgets.command_button import CommandButton, Words
+from soulsgui.gui.widgets.command_button import CommandButton, Words, allow
 from soulsgui.gui.widgets.labels import (
     ElidedLabel,
     Heading,
@@ -60,8 +60,7 @@ class EditorHead(QWidget):
         reason = away or ("Fix the mistakes first." if mistakes else "")
         reason = reason or ("" if unsaved else "There is nothing to save.")
         self.save.allow(reason, "Save (Ctrl+S)")
-        self.discard.setEnabled(unsaved)
-        set_tip(self.discard, "Back to what is saved" if unsaved else "There is nothing to discard.")
+        allow(self.discard, "" if unsaved else "There is nothing to discard.", "Back to what is saved")
 
 
 class PresetRow(QWidget):

@@ -42,7 +42,7 @@ from soulsgui.gui.widgets.command_button import CommandButton, MoreButton, Words
 from soulsgui.gui.widgets.dialog import ask_where_to_save
 from soulsgui.gui.widgets.empty_state import EmptyState
 from soulsgui.gui.widgets.fitting_button import FittingButton
-from soulsgui.gui.widgets.labels import ElidedLabel, StateLabel, muted, set_property, set_tip, wrapped
+from soulsgui.gui.widgets.labels import ElidedLabel, StateLabel, muted, set_property, wrapped
 from soulsgui.gui.widgets.table import Deed, Table
 from soulsgui.wire.control import ApiError, ConfigValues, Event, EventList, RunSummary
 
@@ -130,8 +130,8 @@ class EventsTab(QWidget):
 
     def _show_chosen(self, *_: object) -> None:
         event = self.chosen
-        self.log.setEnabled(event is not None)
-        set_tip(self.log, "Choose an event first." if event is None else "What was written at that moment")
+        reason = "" if event is not None else "Choose an event first."
+        allow(self.log, reason, "What was written at that moment")
         self.words.setText("" if event is None else event.words())
 
     def _show_log(self) -> None:

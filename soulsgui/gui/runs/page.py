@@ -25,13 +25,13 @@ from soulsgui.gui.states import run_is_active
 from soulsgui.gui.throttle import Throttle
 from soulsgui.gui.widgets.ask import AskingButton
 from soulsgui.gui.widgets.boxes import PAGE_MARGINS, column, row, split, stack
-from soulsgui.gui.widgets.command_button import Words
+from soulsgui.gui.widgets.command_button import Words, allow
 from soulsgui.gui.widgets.dialog import ask_for_file
 from soulsgui.gui.widgets.empty_state import EmptyState
 from soulsgui.gui.widgets.fitting_button import FittingButton
 from soulsgui.gui.widgets.geometry import Memory
 from soulsgui.gui.widgets.inputs import FilterEdit
-from soulsgui.gui.widgets.labels import Label, muted, set_tip
+from soulsgui.gui.widgets.labels import Label, muted
 from soulsgui.gui.widgets.table import Deed, Table
 from soulsgui.wire.control import ExperimentList, Freed, QueuedRun, RunList, RunStatus, RunSummary
 
@@ -373,8 +373,7 @@ class RunsPage(QWidget):
 
     def _allow_start(self) -> None:
         refusal = why_refused("run.start", self._feed.connection, self._feed.status)
-        self.empty.button.setEnabled(not refusal)
-        set_tip(self.empty.button, refusal or "Choose a preset or your settings, and begin a run")
+        allow(self.empty.button, refusal, "Choose a preset or your settings, and begin a run")
 
     def showEvent(self, event: QShowEvent) -> None:
         """Follow the run that goes on."""

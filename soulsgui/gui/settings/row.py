@@ -11,9 +11,10 @@ from soulsgui.config.declaring import Effect
 from soulsgui.gui.colours import Tone
 from soulsgui.gui.icons import dress
 from soulsgui.gui.settings.spec import FieldSpec, Kind, as_yaml
-from soulsgui.gui.text import spaced, tip
+from soulsgui.gui.text import spaced
 from soulsgui.gui.theme import GAP_M, GAP_S, GAP_XS
 from soulsgui.gui.widgets.boxes import NO_MARGINS, column, flow, row
+from soulsgui.gui.widgets.command_button import allow
 from soulsgui.gui.widgets.inputs import ChoiceBox
 from soulsgui.gui.widgets.labels import (
     Badge,
@@ -234,7 +235,7 @@ class SettingRow(QWidget):
         self.reset.setProperty("role", "flat")
         dress(self.reset, "reset")
         self.reset.clicked.connect(lambda: self.reset_asked.emit(spec.key))
-        self.reset.setEnabled(not read_only)
+        self._read_only = read_only
         # The place stays when the button goes: nothing jumps while one types.
         keep_place(self.reset)
         self._about = muted(WrappedLabel(self._description(), self))
@@ -279,7 +280,9 @@ class SettingRow(QWidget):
         """Show where the value comes from and what is wrong with it."""
         self._title.setText(f"{self.spec.title} •" if unsaved else self.spec.title)
         self.reset.setVisible(modified)
-        self.reset.setToolTip(tip(f"Back to {self.spec.shown(base)}"))
+        below = self.spec.shown(base)
+        refusal = f"This can only be read. Its default is {below}." if self._read_only else ""
+        allow(self.reset, refusal, f"Back to {below}")
         self.wrong.setText(problem)
         self.editor.mark_wrong(bool(problem))
         value, wrong = self.editor.read()

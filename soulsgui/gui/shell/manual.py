@@ -11,9 +11,9 @@ from PySide6.QtWidgets import QPushButton, QTextBrowser, QWidget
 from soulsgui.config.paths import shipped
 from soulsgui.gui.icons import colours_of
 from soulsgui.gui.widgets.boxes import row
+from soulsgui.gui.widgets.command_button import allow
 from soulsgui.gui.widgets.dialog import FittingDialog
 from soulsgui.gui.widgets.inputs import ChoiceBox, FilterEdit
-from soulsgui.gui.widgets.labels import set_tip
 
 START = "window.md"
 _CHARACTERS = 96
@@ -100,8 +100,7 @@ class ManualDialog(FittingDialog):
         self.text.document().setMarkdown(page.read_text(encoding="utf-8"), _DIALECT)
         self.setWindowTitle(f"Manual: {self.text.document().firstBlock().text()}")
         self.pages.setCurrentIndex(self.pages.findData(str(page)))
-        self.back.setEnabled(bool(self._past))
-        set_tip(self.back, "To what was read before" if self._past else "Nothing was read before this.")
+        allow(self.back, "" if self._past else "Nothing was read before this.", "To what was read before")
 
     def _turn_to(self, page: Path) -> None:
         """Read a page, from which *Back* leads to the place that was read."""
@@ -150,8 +149,7 @@ class ManualDialog(FittingDialog):
         self.say_wrong(f"Nothing in the manual has “{words}” in it.", "muted")
 
     def _go_back(self) -> None:
-        page, place = self._past.pop()
-        self._show(page, place)
+        self._show(*self._past.pop())
 
     def _show(self, page: Path, place: int) -> None:
         self._read(page)

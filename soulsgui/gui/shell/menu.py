@@ -26,7 +26,7 @@ from soulsgui.gui.widgets.ask import ask
 from soulsgui.gui.widgets.command_button import ALSO, allow
 from soulsgui.gui.widgets.dialog import FittingDialog
 from soulsgui.gui.widgets.inputs import ChoiceBox
-from soulsgui.gui.widgets.labels import muted, set_tip, wrapped
+from soulsgui.gui.widgets.labels import muted, wrapped
 from soulsgui.process import own_command
 from soulsgui.system import can_start_at_login, start_at_login, starts_at_login
 from soulsgui.wire.control import Status
@@ -81,9 +81,7 @@ class SettingsDialog(FittingDialog):
             form.addRow("", self.why_no_tray)
         else:
             self.why_no_tray.hide()
-        silent = why_no_notifications()
-        self.notifies.setEnabled(not silent)
-        set_tip(self.notifies, silent)
+        allow(self.notifies, why_no_notifications())
         form.addRow(self.notifies)
         form.addRow(self.at_login)
         hint = "These belong to this window. What is trained, and how, is set under Config."

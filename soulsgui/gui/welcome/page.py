@@ -17,8 +17,8 @@ from soulsgui.gui.states import run_is_active, run_look
 from soulsgui.gui.text import count
 from soulsgui.gui.theme import GAP_L, GAP_M, GAP_XL, GAP_XS
 from soulsgui.gui.widgets.boxes import NO_MARGINS, column, flow
-from soulsgui.gui.widgets.command_button import CommandButton, Words
-from soulsgui.gui.widgets.labels import Heading, IconLabel, Prose, Remark, keep_place, muted, set_tip, wrapped
+from soulsgui.gui.widgets.command_button import CommandButton, Words, allow
+from soulsgui.gui.widgets.labels import Heading, IconLabel, Prose, Remark, keep_place, muted, wrapped
 from soulsgui.installing import can_train, how_to_train
 
 TRY_IT_PRESET = "cartpole_ppo"
@@ -191,5 +191,4 @@ class WelcomePage(QWidget):
         away = lacks or ("" if connection.coming or connection.state is ConnectionState.WELCOME else refusal)
         self.tiles[0].why.setText(busy or away)
         self.tiles[1].why.setText(away)
-        self.train.setEnabled(not refusal)
-        set_tip(self.train, refusal)
+        allow(self.train, refusal)

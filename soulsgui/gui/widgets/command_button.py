@@ -6,13 +6,13 @@ from enum import StrEnum
 
 from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtGui import QAction, QCursor
-from PySide6.QtWidgets import QMenu, QPushButton, QToolButton, QWidget
+from PySide6.QtWidgets import QAbstractButton, QMenu, QPushButton, QToolButton, QWidget
 
 from soulsgui.gui.colours import Tone
 from soulsgui.gui.feed import Call, MakeCall
 from soulsgui.gui.icons import dress
-from soulsgui.gui.text import tip
 from soulsgui.gui.widgets.fitting_button import FittingButton
+from soulsgui.gui.widgets.labels import set_tip
 from soulsgui.wire.control import ApiError
 from soulsgui.wire.messages.base import Message
 
@@ -204,7 +204,7 @@ class MoreButton(FittingButton):
         return entry
 
 
-def allow(entry: QAction, refusal: str, hint: str = "") -> None:
-    """Allow an entry, or say in its tooltip why it would be refused."""
-    entry.setEnabled(not refusal)
-    entry.setToolTip(tip(refusal or hint))
+def allow(part: QAction | QAbstractButton, refusal: str, hint: str = "") -> None:
+    """Allow an entry of a menu or a button, or say in its tooltip why it would be refused."""
+    part.setEnabled(not refusal)
+    set_tip(part, refusal or hint)

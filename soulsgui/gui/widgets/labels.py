@@ -4,7 +4,7 @@ import html
 from typing import TypeVar
 
 from PySide6.QtCore import QEvent, QSize, Qt
-from PySide6.QtGui import QFontMetrics, QPainter, QPaintEvent, QResizeEvent
+from PySide6.QtGui import QAction, QFontMetrics, QPainter, QPaintEvent, QResizeEvent
 from PySide6.QtWidgets import QLabel, QSizePolicy, QStyle, QStyleOption, QWidget
 
 from soulsgui.errors import printable
@@ -25,7 +25,7 @@ def set_property(widget: QWidget, name: str, value: str) -> None:
         widget.style().polish(widget)
 
 
-def set_tip(widget: QWidget, tip: str) -> None:
+def set_tip(widget: QWidget | QAction, tip: str) -> None:
     """Set a tooltip; Qt tells the whole window even when it is the one that is there."""
     shown = text.tip(tip)
     if widget.toolTip() != shown:

@@ -197,7 +197,7 @@ def test_what_can_only_be_read_is_reached_by_tab_and_copied(qtbot: QtBot, theme:
     qtbot.keyClick(line(form, "ppo.n_clients"), Qt.Key.Key_Tab)
     assert "ppo" in QApplication.focusWidget().accessibleName()  # type: ignore[union-attr]
     assert not form.row("ppo.gamma").reset.isEnabled()
-    assert form.row("ppo.gamma").reset.toolTip() == "Back to 0.99"
+    assert form.row("ppo.gamma").reset.toolTip() == "This can only be read. Its default is 0.99."
 
 
 def test_values_are_told_as_yaml_has_them(form: SettingsForm) -> None:
