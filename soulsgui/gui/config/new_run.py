@@ -82,11 +82,10 @@ class RunSettings:
         return {key: values[key] for key in keys if not specs()[key].info.effect.of_server}
 
     @property
-    def own(self) -> dict[str, Any]:
-        """What config.yaml has to set for a run with these settings."""
+    def for_file(self) -> dict[str, Any]:
+        """What config.yaml has to set otherwise, beside the preset, for a run with these settings."""
         kept = self.config.saved.keys() | self.different({}).keys()
-        mine = {**self.config.saved, **self.overrides}
-        return {key: value for key, value in mine.items() if key in kept}
+        return {key: value for key, value in self.overrides.items() if key in kept}
 
 
 _CURRENT = "Current settings"
@@ -354,12 +353,12 @@ class NewRunDialog(FormDialog):
         return {CLIENTS: self.clients.value(), GOAL: goal}
 
     def _open_config(self) -> None:
-        """Open the editor with these settings; what is saved there are then those of the run."""
+        """Open the editor with these settings; the run begins with those that are saved there."""
         choice = self._choice()
         if choice is None:
             return
         dialog = ConfigDialog(self._feed, self.around("open_config"), self)
-        dialog.editor.begin_with(choice.own, self.preset.currentData() or choice.config.preset)
+        dialog.editor.begin_with(choice.for_file, self.preset.currentData() or choice.config.preset)
         dialog.editor.head.save.finished.connect(self._config_saved)
         dialog.open()
 

@@ -125,9 +125,9 @@ class ConfigEditor(QWidget):
         self._show_in_front()
         self._settle()
 
-    def begin_with(self, own: Mapping[str, Any], preset: str) -> None:
-        """Offer these values and this preset to be edited, in place of those of the file."""
-        self._wanted = own, preset
+    def begin_with(self, changes: Mapping[str, Any], preset: str) -> None:
+        """Offer the file to be edited with these values, and with this preset in place of its own."""
+        self._wanted = changes, preset
 
     def refresh(self) -> None:
         """Ask for the file again."""
@@ -158,8 +158,9 @@ class ConfigEditor(QWidget):
         mine = self._draft.text
         if first or not self.unsaved:
             self._show_text(values)
-            if self._wanted is not None:
-                self._want(*self._wanted)
+            if self._wanted is not None and self._draft.layer is not None:
+                changes, preset = self._wanted
+                self._want({**self._draft.layer.values, **changes}, preset)
                 self._wanted, self._offered = None, self._draft.text
         elif values.hash == self._draft.base_hash:
             self._show_differences()

@@ -484,6 +484,8 @@ def test_new_run_leads_to_its_settings_and_takes_what_is_saved_there(
     qtbot: QtBot, fake: FakeFeed, shell: FakeShell, file: Path
 ) -> None:
     fake.answers = answers(file)
+    own = f"{OWN}alerts: {{webhook: 'https://example.org/x'}}\n"
+    file.write_text(own)  # the server tells of secrets in the text alone
     window: Any = QWidget()
     window.open_config, window.settings, window.notify = shell.open_config, shell.settings, shell.notify
     qtbot.addWidget(window)
@@ -508,11 +510,12 @@ def test_new_run_leads_to_its_settings_and_takes_what_is_saved_there(
         "seed": 7,
         "env": {"num_envs": 2},
         "ppo": {"gamma": 0.9},
+        "alerts": {"webhook": "https://example.org/x"},
     }
     with qtbot.waitSignal(dialog.finished):
         dialog.close()  # what was not touched is left without a question
     qtbot.waitUntil(lambda: new_run.findChild(ConfigDialog) is None)
-    assert file.read_text() == OWN
+    assert file.read_text() == own
     dialog = opened()
     type_into(qtbot, dialog.editor, "seed", "21")
     with qtbot.waitSignal(dialog.editor.head.save.finished):
