@@ -90,6 +90,16 @@ def parse_layer(text: str, source: str) -> Layer:
     Raises:
         ConfigError: The text is no YAML, has no map at the top, or is far too long.
     """
+    tree, again = parse_tree(text, source)
+    return layer_of_tree(tree, source, again)
+
+
+def parse_tree(text: str, source: str) -> "tuple[CommentedMap, list[_Again]]":
+    """Return the map that a YAML text holds, and what is written once more of the same keys in it.
+
+    Raises:
+        ConfigError: The text is no YAML, has no map at the top, or is far too long.
+    """
     if len(text) > MOST_BYTES:
         raise too_large(Path(source), len(text.encode(errors="replace")))
     yaml = YAML(typ="rt")
@@ -99,9 +109,9 @@ def parse_layer(text: str, source: str) -> Layer:
     try:
         tree = yaml.load(text)
         if tree is None:
-            return Layer(source)
+            return CommentedMap(), []
         if isinstance(tree, CommentedMap):
-            return layer_of_tree(tree, source, yaml.constructor.again)
+            return tree, yaml.constructor.again
         line, reason = 1, "expected settings like `ppo:` with `gamma: 0.99` below it"
     except MarkedYAMLError as error:
         cause = error
