@@ -214,7 +214,11 @@ _ARGUMENTS = {
         "EXPERIMENT", "its id, the start of the id, or the name in it; at least two", nargs="+"
     ),
     "file": word("FILE", "file to check; default: your config.yaml", nargs="?", type=Path),
-    "soulsai_file": word("FILE", "its config_d.yaml or config.yaml", type=Path),
+    "soulsai_file": word(
+        "FILE",
+        "its config.yaml, which is read over the config_d.yaml beside it; or that one alone",
+        type=Path,
+    ),
     "invitation": word("INVITATION", f"{_INVITATION}; default: none", ""),
     "name": word("GROUP.COMMAND", "name of the command, such as run.start"),
     "params": word("JSON", "parameters of the command; default: {}", "{}"),
@@ -394,7 +398,7 @@ _DECLARED = (
         "local:import_soulsai",
         "write what a SoulsAI configuration sets into your config.yaml; lists what has no counterpart",
         "soulsai_file",
-        "config import-soulsai SoulsAI/config/config_d.yaml",
+        "config import-soulsai SoulsAI/config/config.yaml",
     ),
     _declare(
         "env check",

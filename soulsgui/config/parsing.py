@@ -84,6 +84,15 @@ def read_layer(path: Path) -> Layer:
     return parse_layer(text, path.name)
 
 
+class _Again(NamedTuple):
+    """A key that its map has already, with its value and its line, from 1."""
+
+    holder: CommentedMap
+    name: Any
+    value: Any
+    line: int
+
+
 def parse_layer(text: str, source: str) -> Layer:
     """Read settings from YAML text.
 
@@ -94,7 +103,7 @@ def parse_layer(text: str, source: str) -> Layer:
     return layer_of_tree(tree, source, again)
 
 
-def parse_tree(text: str, source: str) -> "tuple[CommentedMap, list[_Again]]":
+def parse_tree(text: str, source: str) -> tuple[CommentedMap, list[_Again]]:
     """Return the map that a YAML text holds, and what is written once more of the same keys in it.
 
     Raises:
@@ -135,15 +144,6 @@ class _Scanner(RoundTripScanner):
             reason = f"nested deeper than {_DEEPEST_BRACKETS} levels"
             raise ScannerError(None, None, reason, self.reader.get_mark())
         super().fetch_flow_collection_start(TokenClass, to_push)
-
-
-class _Again(NamedTuple):
-    """A key that its map has already, with its value and its line, from 1."""
-
-    holder: CommentedMap
-    name: Any
-    value: Any
-    line: int
 
 
 class _Constructor(RoundTripConstructor):

@@ -1,6 +1,8 @@
 """The configuration of SoulsAI (github.com/amacati/SoulsAI), of any of its versions, as settings of ours.
 
-Its keys have moved twice: from the top of the file below `dqn`, and on below `dqn.agent.kwargs`.
+Its keys have moved twice: from the top of the file below `dqn`, and on below `dqn.agent.kwargs`. They are
+those of its config/config_d.yaml and test/*/config/config_d.yaml, from commit 7d3c529 to 3224d8b; what they
+mean was read in what uses them: training and telemetry nodes, clients, transforms, schedulers, networks.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -54,33 +56,39 @@ class Imported:
         return [*lines[:MOST_TOLD], f"… and {more:,} more."] if more > 0 else lines
 
 
+_DEFAULTS = "config_d.yaml"
+
+
 def import_file(path: Path) -> Imported:
-    """Read a configuration of SoulsAI, as `imported` does.
+    """Read a configuration of SoulsAI: a config.yaml over the config_d.yaml beside it, as SoulsAI does.
 
     Raises:
         ConfigError: It can't be read, or holds none.
     """
+    text, defaults = _read(path), path.with_name(_DEFAULTS)
+    below = _read(defaults) if path.name == "config.yaml" and defaults.exists() else ""
+    return imported(text, path.name, below)
+
+
+def _read(path: Path) -> str:
     try:
-        text = read_settings(path)
+        return read_settings(path)
     except FileNotFoundError as error:
         raise file_problem(path, None, "there is no such file.") from error
-    return imported(text, path.name)
 
 
-def imported(text: str, source: str) -> Imported:
+def imported(text: str, source: str, defaults: str = "") -> Imported:
     """Return what a configuration of SoulsAI sets; values that our settings refuse are left out.
+
+    Args:
+        text: What is set.
+        source: What it is called in messages.
+        defaults: What else is set where this says nothing.
 
     Raises:
         ConfigError: It is no map of YAML, has a key twice, or holds nothing of SoulsAI.
     """
-    tree, again = parse_tree(text, source)
-    if again:
-        reason = "is written twice. Keep one of them."
-        raise ConfigError([Problem(source, one.line, str(one.name), None, reason) for one in again])
-    try:
-        theirs = _Theirs(plain(tree))
-    except NotPlainError as error:
-        raise ConfigError([Problem(source, None, "", None, str(error))]) from error
+    theirs = _Theirs(_over(_tree(defaults, _DEFAULTS), _tree(text, source)))
     taken = _taken(theirs)
     _leave_out_wrong(taken, theirs.left_out)
     if not any(one.source for one in taken.values()):
@@ -91,6 +99,27 @@ def imported(text: str, source: str) -> Imported:
             place, reason = _why_not(key)
             theirs.left_out[place] = reason
     return Imported(tuple(taken[key] for key in all_settings() if key in taken), theirs.left_out)
+
+
+def _tree(text: str, source: str) -> dict[str, Any]:
+    tree, again = parse_tree(text, source)
+    if again:
+        reason = "is written twice. Keep one of them."
+        raise ConfigError([Problem(source, one.line, str(one.name), None, reason) for one in again])
+    try:
+        found: dict[str, Any] = plain(tree)
+    except NotPlainError as error:
+        raise ConfigError([Problem(source, None, "", None, str(error))]) from error
+    return found
+
+
+def _over(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
+    """Return two nested maps as one, in which the second wins."""
+    both = dict(below)
+    for name, value in above.items():
+        beneath = below.get(name)
+        both[name] = _over(beneath, value) if isinstance(beneath, dict) and isinstance(value, dict) else value
+    return both
 
 
 class _NoCounterpartError(Exception):
@@ -208,18 +237,14 @@ def _leave_out_wrong(taken: dict[str, Taken], left_out: dict[str, str]) -> None:
 
     What does not go with a default of ours stays: that is told, and put right, where it is saved.
     """
-    wrong = True
-    while wrong:
-        try:
-            combine(over_defaults([Layer("SoulsAI", {one.key: one.value for one in taken.values()})]))
-        except ConfigError as error:
-            wrong = False
-            for problem in error.problems:
-                if problem.key in taken:
-                    wrong = True
-                    left_out[taken.pop(problem.key).source or problem.key] = f"{problem.key} {problem.reason}"
-        else:
-            return
+    try:
+        combine(over_defaults([Layer("SoulsAI", {one.key: one.value for one in taken.values()})]))
+    except ConfigError as error:
+        wrong = {problem.key: problem.reason for problem in error.problems if problem.key in taken}
+        for key, reason in wrong.items():
+            left_out[taken.pop(key).source or key] = f"{key} {reason}"
+        if wrong:  # the rest may still go together or not
+            _leave_out_wrong(taken, left_out)
 
 
 def _why_not(key: str) -> tuple[str, str]:

@@ -258,7 +258,7 @@ def dumped(**theirs: Any) -> Imported:
     return of(yaml.safe_dump(theirs))
 
 
-def test_the_flat_form_of_2022() -> None:
+def test_the_flat_form() -> None:
     found = of(FLAT)
     assert found.values == OF_DQN | EPSILON
     told = {"redis_address", "n_states", "n_actions", "gdrive_sync", "max_episodes"}
@@ -551,6 +551,28 @@ def test_a_file_is_read_as_config_yaml_is(tmp_path: Path) -> None:
         import_file(path)
     path.write_text('{"env": "CartPole-v1"}')  # as it is saved with a run
     assert import_file(path).values == {"env.id": "CartPole-v1"}
+
+
+def test_a_config_yaml_is_read_over_the_defaults_beside_it(tmp_path: Path) -> None:
+    (tmp_path / "config_d.yaml").write_text(KWARGS)
+    own = tmp_path / "config.yaml"
+    own.write_text("algorithm: DQN\ndqn:\n  train_epochs: 5\n  agent:\n    kwargs:\n      lr: 0.01\n")
+    found, defaults = import_file(own), of(KWARGS)
+    changed = {key: value for key, value in found.values.items() if defaults.values[key] != value}
+    assert changed == {
+        "dqn.learning_rate": 0.01,
+        "dqn.replay_ratio": 25.6,
+        "dqn.learning_starts": 640,
+        "dqn.epsilon": {"schedule": "linear", "from": 0.5, "to": 0.01, "over": 100_000},
+        "checkpoint.every_updates": 500,
+    }
+    assert found.left_out == defaults.left_out
+    own.rename(tmp_path / "mine.yaml")
+    assert len(import_file(tmp_path / "mine.yaml").values) < 10
+    (tmp_path / "mine.yaml").rename(own)
+    (tmp_path / "config_d.yaml").write_text("env: [")
+    with pytest.raises(ConfigError, match=r"config_d\.yaml, line 1"):
+        import_file(own)
 
 
 ANYTHING = st.recursive(

@@ -323,7 +323,7 @@ class ConfigEditor(QWidget):
         try:
             found = import_file(Path(path))
         except ConfigError as error:
-            self._shell.notify("error", f"Nothing was imported. {sentence(error.problems[0])}")
+            self._shell.notify("error", f"Nothing was imported: {error.problems[0]}")
             return
         self._flush()
         layer = self._draft.layer

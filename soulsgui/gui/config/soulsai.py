@@ -27,6 +27,8 @@ class ImportedDialog(FittingDialog):
         self.left_out.setTabChangesFocus(True)
         self.left_out.setProperty("role", "field")
         title = caption("&Not taken over", self.left_out, self)
+        for part in (title, self.left_out):
+            part.setVisible(bool(found.left_out))
         self.arrange(wrapped(told, self), title, (self.left_out, 1), foot=self.foot())
         metrics = self.fontMetrics()
         self.resize(metrics.averageCharWidth() * _CHARACTERS, metrics.lineSpacing() * _LINES)

@@ -349,7 +349,7 @@ def test_what_a_configuration_of_soulsai_sets_is_offered_and_saved_by_the_user(
     theirs.write_text("env: [")
     page.presets.soulsai.click()
     assert window.told[-1].level == "error"
-    assert "config_d.yaml" in window.told[-1].text
+    assert "config_d.yaml, line 1: not valid YAML" in window.told[-1].text
     assert not page.unsaved
 
 
