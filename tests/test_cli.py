@@ -456,6 +456,35 @@ def test_config_is_set_shown_checked_and_compared(terminal: Terminal) -> None:
         assert "example" not in said
 
 
+def test_a_configuration_of_soulsai_is_written_into_the_file(terminal: Terminal, tmp_path: Path) -> None:
+    terminal.write("# mine\nseed: 9\nppo:\n  gamma: 0.5  # patient\n")
+    theirs = tmp_path / "config_d.yaml"
+    theirs.write_text(
+        "algorithm: PPO\ngamma: 0.9\nredis_address: redis\nppo:\n  clip_range: 0.1\n  n_steps: 0\n"
+    )
+    said = terminal.out("config import-soulsai", theirs)
+    for line in (
+        'algorithm: "ppo"  # algorithm',
+        "normalize.rewards: false  # SoulsAI always does that",
+        "ppo.gamma: 0.9  # gamma",
+        "ppo.clip: 0.1  # ppo.clip_range",
+        "not taken over:",
+        "  redis_address: SoulsGUI starts a Redis of its own (or uses redis.url); invitations say where.",
+        "  ppo.n_steps: ppo.n_steps should be greater than or equal to 1 (in steps per environment).",
+        f"written to {terminal.config}",
+    ):
+        assert f"{line}\n" in said
+    text = terminal.config.read_text()
+    assert "# mine\nseed: 9\nppo:\n  gamma: 0.9  # patient\n" in text
+    assert "n_steps" not in text
+    assert "there is no such file" in terminal.err("config import-soulsai", tmp_path / "gone.yaml")
+    theirs.write_text("services: {redis: {image: redis}}\n")
+    assert "holds no setting of SoulsAI" in terminal.err("config import-soulsai", theirs)
+    assert terminal.config.read_text() == text
+    theirs.write_text("dqn:\n  agent: {kwargs: {lr: 0.1}}\n")
+    assert "has no effect while algorithm is ppo" in terminal.type("config import-soulsai", theirs)[2]
+
+
 def test_presets_are_listed_by_the_names_that_one_types(terminal: Terminal) -> None:
     named = {one["name"]: one["title"] for one in terminal.json("config presets")}
     assert list(named) == preset_names()

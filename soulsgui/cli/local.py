@@ -18,10 +18,11 @@ from soulsgui.cli.output import (
 )
 from soulsgui.cli.parser import Arguments
 from soulsgui.cli.remote import RunnerClient
+from soulsgui.config import soulsai
 from soulsgui.config.declaring import Effect
 from soulsgui.config.errors import ConfigError, nearest
 from soulsgui.config.layers import combine, layers_of, load_settings
-from soulsgui.config.parsing import parse_assignments
+from soulsgui.config.parsing import Layer, parse_assignments
 from soulsgui.config.paths import RunFolder
 from soulsgui.config.schema import all_settings, public_tree, public_values, shipped_with
 from soulsgui.errors import ServerUnreachableError, UsageError, printable
@@ -245,10 +246,30 @@ def change(arguments: Arguments) -> int:
             f"Usage: soulsgui config set KEY=VALUE ... (what it is now: soulsgui config show {without})",
         )
     layer = parse_assignments(arguments.values, "config set")
+    return _write(arguments, layer)
+
+
+def import_soulsai(arguments: Arguments) -> int:
+    """`config import-soulsai`: the same with what a configuration of SoulsAI sets."""
+    path: Path = arguments.soulsai_file
+    found = soulsai.import_file(path)
+    lines = [f"{one.key}: {json.dumps(one.value)}  # {one.source or _ALWAYS}" for one in found.taken]
+    if found.left_out:
+        lines += ["", "not taken over:", *(f"  {line}" for line in found.left_out_words), ""]
+    return _write(arguments, Layer(path.name, found.values), "\n".join(lines))
+
+
+_ALWAYS = "SoulsAI always does that"
+
+
+def _write(arguments: Arguments, layer: Layer, told: str = "") -> int:
+    """Write settings into the user's config.yaml, if they are right, and say when they take effect."""
     folders = folders_of(arguments)
     # As words of the command: the lines of a file that is never written help nobody.
     settings = combine(layers_of(folders, overrides=[layer]))
     settings_file.save(folders, ConfigSaveParams(changes=layer.values))
+    if told:
+        say(told)
     say(f"written to {folders.overrides}")
     for effect, when in _WHEN.items():
         if keys := [key for key in layer.values if all_settings()[key].effect is effect]:

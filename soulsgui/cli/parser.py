@@ -214,6 +214,11 @@ _ARGUMENTS = {
         "EXPERIMENT", "its id, the start of the id, or the name in it; at least two", nargs="+"
     ),
     "file": word("FILE", "file to check; default: your config.yaml", nargs="?", type=Path),
+    "soulsai_file": word(
+        "FILE",
+        "its config.yaml, which is read over the config_d.yaml beside it; or that one alone",
+        type=Path,
+    ),
     "invitation": word("INVITATION", f"{_INVITATION}; default: none", ""),
     "name": word("GROUP.COMMAND", "name of the command, such as run.start"),
     "params": word("JSON", "parameters of the command; default: {}", "{}"),
@@ -387,6 +392,13 @@ _DECLARED = (
         "values",
         "config set ppo.gamma=0.98 clients.local=4",
         "config set 'network.hidden_sizes=[64, 64]'",
+    ),
+    _declare(
+        "config import-soulsai",
+        "local:import_soulsai",
+        "write what a SoulsAI configuration sets into your config.yaml; lists what has no counterpart",
+        "soulsai_file",
+        "config import-soulsai SoulsAI/config/config.yaml",
     ),
     _declare(
         "env check",

@@ -84,8 +84,27 @@ def read_layer(path: Path) -> Layer:
     return parse_layer(text, path.name)
 
 
+class _Again(NamedTuple):
+    """A key that its map has already, with its value and its line, from 1."""
+
+    holder: CommentedMap
+    name: Any
+    value: Any
+    line: int
+
+
 def parse_layer(text: str, source: str) -> Layer:
     """Read settings from YAML text.
+
+    Raises:
+        ConfigError: The text is no YAML, has no map at the top, or is far too long.
+    """
+    tree, again = parse_tree(text, source)
+    return layer_of_tree(tree, source, again)
+
+
+def parse_tree(text: str, source: str) -> tuple[CommentedMap, list[_Again]]:
+    """Return the map that a YAML text holds, and what is written once more of the same keys in it.
 
     Raises:
         ConfigError: The text is no YAML, has no map at the top, or is far too long.
@@ -99,9 +118,9 @@ def parse_layer(text: str, source: str) -> Layer:
     try:
         tree = yaml.load(text)
         if tree is None:
-            return Layer(source)
+            return CommentedMap(), []
         if isinstance(tree, CommentedMap):
-            return layer_of_tree(tree, source, yaml.constructor.again)
+            return tree, yaml.constructor.again
         line, reason = 1, "expected settings like `ppo:` with `gamma: 0.99` below it"
     except MarkedYAMLError as error:
         cause = error
@@ -125,15 +144,6 @@ class _Scanner(RoundTripScanner):
             reason = f"nested deeper than {_DEEPEST_BRACKETS} levels"
             raise ScannerError(None, None, reason, self.reader.get_mark())
         super().fetch_flow_collection_start(TokenClass, to_push)
-
-
-class _Again(NamedTuple):
-    """A key that its map has already, with its value and its line, from 1."""
-
-    holder: CommentedMap
-    name: Any
-    value: Any
-    line: int
 
 
 class _Constructor(RoundTripConstructor):

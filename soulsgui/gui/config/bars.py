@@ -82,6 +82,9 @@ class PresetRow(QWidget):
         self.box.setAccessibleName("Preset")
         self.box.activated.connect(lambda _: self.chosen.emit(self.box.currentData() or ""))
         self.about = muted(ElidedLabel("", self))
+        self.soulsai = QPushButton("&Import…", self)
+        dress(self.soulsai, "load")
+        set_tip(self.soulsai, "Take the settings of a SoulsAI configuration over, to look at and save")
         self.words = ElidedLabel("", self)
         self.give = QPushButton("Use the preset's values", self)
         dress(self.give, "reset")
@@ -89,7 +92,7 @@ class PresetRow(QWidget):
         self._foot = QWidget(self)
         self._foot.hide()
         row((self.words, 1), self.give, on=self._foot, margins=NO_MARGINS)
-        head = row(caption("&Preset", self.box, self), self.box, (self.about, 1))
+        head = row(caption("&Preset", self.box, self), self.box, (self.about, 1), self.soulsai)
         column(head, self._foot, on=self, margins=NO_MARGINS, gap_px=GAP_XS)
 
     def offer(self, presets: Sequence[Preset]) -> None:

@@ -2,19 +2,22 @@
 
 from collections.abc import Callable, Mapping
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import QByteArray, Qt, QTimer
 from PySide6.QtGui import QCloseEvent, QHideEvent, QKeyEvent, QKeySequence, QShortcut, QShowEvent
 from PySide6.QtWidgets import QBoxLayout, QWidget
 
-from soulsgui.config.errors import Problem
+from soulsgui.config.errors import ConfigError, Problem
 from soulsgui.config.schema import shipped_values
+from soulsgui.config.soulsai import import_file
 from soulsgui.gui.config.bars import ConflictBar, EditorHead, PresetRow, ProblemBar
 from soulsgui.gui.config.differences import differences, effect_sentence
 from soulsgui.gui.config.draft import Draft, changed_keys, read_problems, sentence
 from soulsgui.gui.config.running import RunningTab
 from soulsgui.gui.config.server import ServerTab
+from soulsgui.gui.config.soulsai import KINDS, ImportedDialog
 from soulsgui.gui.config.views import Views
 from soulsgui.gui.feed import Call, Feed
 from soulsgui.gui.fetch import Fetch
@@ -23,7 +26,7 @@ from soulsgui.gui.models.rules import Question
 from soulsgui.gui.shell import notify_problem
 from soulsgui.gui.widgets.ask import Leave, LeaveWords, ask, ask_unsaved
 from soulsgui.gui.widgets.boxes import NO_MARGINS, PAGE_MARGINS, Margins, column
-from soulsgui.gui.widgets.dialog import FittingDialog
+from soulsgui.gui.widgets.dialog import FittingDialog, ask_for_file
 from soulsgui.gui.widgets.geometry import Memory
 from soulsgui.wire.control import ApiError, ConfigProblems, ConfigValues, ErrorCode, SavedConfig
 
@@ -96,6 +99,7 @@ class ConfigEditor(QWidget):
         feed.connection_changed.connect(self._connection_changed)
         self.presets.chosen.connect(self._choose_preset)
         self.presets.give_way.connect(self._give_way)
+        self.presets.soulsai.clicked.connect(self._ask_what_to_import)
         self.problem_bar.opened.connect(self.views.open_problem)
         self.conflict_bar.merge_button.clicked.connect(self._merge)
         self.conflict_bar.reload_button.clicked.connect(self._reload)
@@ -311,6 +315,23 @@ class ConfigEditor(QWidget):
         layer = self._draft.layer
         if layer is not None:
             self._want({key: value for key, value in layer.values.items() if key not in keys}, layer.preset)
+
+    def _ask_what_to_import(self) -> None:
+        ask_for_file("Import a SoulsAI configuration", KINDS, self.import_file, self)
+
+    def import_file(self, path: str) -> None:
+        """Offer what a SoulsAI configuration on this computer sets, to be looked at and saved."""
+        try:
+            found = import_file(Path(path))
+        except ConfigError as error:
+            self._shell.notify("error", f"Nothing was imported: {error.problems[0]}")
+            return
+        self._flush()
+        layer = self._draft.layer
+        if layer is not None:
+            self._want({**layer.values, **found.values}, layer.preset)
+            self.views.setCurrentWidget(self.views.differences)
+            ImportedDialog(found, self).open()
 
     def _save_by_key(self) -> None:
         front = self.views.currentWidget()

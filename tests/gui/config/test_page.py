@@ -1,4 +1,4 @@
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from soulsgui.errors import SoulsGuiError
 from soulsgui.gui.config.draft import Draft
 from soulsgui.gui.config.new_run import NewRunDialog
 from soulsgui.gui.config.page import ConfigDialog, ConfigEditor, ConfigPage
+from soulsgui.gui.config.soulsai import ImportedDialog
 from soulsgui.gui.feed import Call
 from soulsgui.gui.settings.form import SettingsForm
 from soulsgui.gui.settings.row import SettingRow
@@ -26,7 +27,7 @@ from soulsgui.runner.refusal import as_api_error
 from soulsgui.wire.control import ConfigCheckParams, ConfigSaveParams, ConfigValues, ErrorCode
 from tests.gui.fake_feed import LIVE, LOST, FakeFeed, FakeShell, Result, refusal
 from tests.gui.questions import answer, question
-from tests.gui.reading import choose, part_of, shown
+from tests.gui.reading import choose, part_of, shown, words_of
 
 FORM, TEXT, DIFFERENCES = 0, 1, 2
 BUSY = (Stage.RUNNING, Stage.DONE)
@@ -318,6 +319,38 @@ def test_a_preset_lies_under_ones_own_settings_and_says_which_still_win(
     played.answers["config.get"] = values("preset: gone\n", preset="gone")
     page.refresh()
     qtbot.waitUntil(lambda: "no such preset" in presets.about.text())
+
+
+def test_what_a_configuration_of_soulsai_sets_is_offered_and_saved_by_the_user(
+    qtbot: QtBot, page: ConfigPage, window: FakeShell, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    theirs = file.with_name("config_d.yaml")
+    theirs.write_text("algorithm: PPO\ngamma: 0.9\nredis_address: redis\nppo:\n  n_steps: 77\n")
+
+    def chosen(_title: str, kinds: str, then: Callable[[str], object], _parent: QWidget) -> None:
+        assert "*.yaml" in kinds
+        then(str(theirs))
+
+    monkeypatch.setattr("soulsgui.gui.config.page.ask_for_file", chosen)
+    type_into(qtbot, page, "seed", "5")
+    page.presets.soulsai.click()
+    dialog = part_of(page, ImportedDialog)
+    assert "Nothing is saved yet" in words_of(dialog)
+    assert dialog.left_out.toPlainText().startswith("redis_address: ")
+    dialog.leave.click()
+    assert page.views.currentWidget() is page.views.differences
+    assert page.head.state.text() == "Not saved yet"
+    assert file.read_text() == OWN
+    save(qtbot, page)
+    saved = yaml.safe_load(file.read_text())
+    assert (saved["seed"], saved["algorithm"]) == (5, "ppo")
+    assert saved["ppo"] == {"gamma": 0.9, "n_steps": 77, "normalize_advantage": "none"}
+    assert "# patient" in file.read_text()
+    theirs.write_text("env: [")
+    page.presets.soulsai.click()
+    assert window.told[-1].level == "error"
+    assert "config_d.yaml, line 1: not valid YAML" in window.told[-1].text
+    assert not page.unsaved
 
 
 def change_meanwhile(qtbot: QtBot, page: ConfigPage, file: Path) -> None:
