@@ -76,7 +76,7 @@ class ConfigEditor(QWidget):
         self.views.addTab(self.running, "&Running")
         self.server = ServerTab(self._feed, self._shell, self)
         self.views.addTab(self.server, "Ser&ver")
-        self._memory.restore(self.views.differences.table, self.running.table)
+        self._memory.restore(self.views, self.views.differences.table, self.running.table)
         self._of_file = QWidget(self)
         parts = self.head, self.presets, self.conflict_bar, self.problem_bar
         column(*parts, on=self._of_file, margins=NO_MARGINS)
@@ -128,6 +128,7 @@ class ConfigEditor(QWidget):
     def begin_with(self, own: Mapping[str, Any], preset: str) -> None:
         """Offer these values and this preset to be edited, in place of those of the file."""
         self._wanted = own, preset
+        self.views.setCurrentIndex(0)
 
     def refresh(self) -> None:
         """Ask for the file again."""
@@ -431,7 +432,7 @@ class ConfigEditor(QWidget):
     def hideEvent(self, event: QHideEvent) -> None:
         """Keep the arrangement."""
         super().hideEvent(event)
-        self._memory.keep(self.views.differences.table, self.running.table)
+        self._memory.keep(self.views, self.views.differences.table, self.running.table)
 
 
 class ConfigPage(ConfigEditor):
