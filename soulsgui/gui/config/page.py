@@ -79,7 +79,7 @@ class ConfigEditor(QWidget):
         self.views.addTab(self.running, "&Running")
         self.server = ServerTab(self._feed, self._shell, self)
         self.views.addTab(self.server, "Ser&ver")
-        self._memory.restore(self.views.differences.table, self.running.table)
+        self._memory.restore(self.views, self.views.differences.table, self.running.table)
         self._of_file = QWidget(self)
         parts = self.head, self.presets, self.conflict_bar, self.problem_bar
         column(*parts, on=self._of_file, margins=NO_MARGINS)
@@ -132,6 +132,7 @@ class ConfigEditor(QWidget):
     def begin_with(self, changes: Mapping[str, Any], preset: str) -> None:
         """Offer the file to be edited with these values, and with this preset in place of its own."""
         self._wanted = changes, preset
+        self.views.setCurrentIndex(0)
 
     def refresh(self) -> None:
         """Ask for the file again."""
@@ -453,7 +454,7 @@ class ConfigEditor(QWidget):
     def hideEvent(self, event: QHideEvent) -> None:
         """Keep the arrangement."""
         super().hideEvent(event)
-        self._memory.keep(self.views.differences.table, self.running.table)
+        self._memory.keep(self.views, self.views.differences.table, self.running.table)
 
 
 class ConfigPage(ConfigEditor):

@@ -31,6 +31,7 @@ class Views(QTabWidget):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
+        self.setObjectName("configTabs")
         self.setDocumentMode(True)
         self.form: SettingsForm | None = None
         self.text = YamlEdit(self)

@@ -4,7 +4,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import QTimer
-from PySide6.QtGui import QShowEvent
+from PySide6.QtGui import QHideEvent, QShowEvent
 from PySide6.QtWidgets import QSizePolicy, QTabWidget, QWidget
 
 from soulsgui.gui.feed import Feed
@@ -24,10 +24,12 @@ from soulsgui.gui.logs.reader import (
 )
 from soulsgui.gui.models.connection import Connection, why_not
 from soulsgui.gui.shell import notify_problem, write_file
+from soulsgui.gui.shell.pages import LOGS
 from soulsgui.gui.theme import GAP_S
 from soulsgui.gui.widgets.boxes import PAGE_MARGINS, TAB_MARGINS, column, flow
 from soulsgui.gui.widgets.dialog import ask_where_to_save
 from soulsgui.gui.widgets.fitting_button import FittingButton
+from soulsgui.gui.widgets.geometry import Memory
 from soulsgui.gui.widgets.inputs import ChoiceBox
 from soulsgui.gui.widgets.labels import Label, caption, muted
 from soulsgui.gui.widgets.log_pane import LogPane
@@ -49,12 +51,13 @@ class LogsPage(QWidget):
         self.setObjectName("logsPage")
         self._feed = feed
         self._shell = shell
+        self._memory = Memory(shell.settings(), LOGS)
         self._present_run = feed.status.run.id
         self._seen: set[str] = set()
         self._moment: float | None = None
         self._pages_back = 0
         self._keep: LogLine | None = None
-        self.landing = self.pane = LogPane(self)
+        self.pane = LogPane(self)
         self._build()
         self._reader = LogReader(feed, self)
         self._narrow_soon = QTimer(self, singleShot=True, interval=_NARROW_MS)
@@ -78,10 +81,12 @@ class LogsPage(QWidget):
         logs = QWidget(self)
         column(head, (self.pane, 1), on=logs, margins=TAB_MARGINS, gap_px=GAP_S)
         self.tabs = QTabWidget(self)
+        self.tabs.setObjectName("logsTabs")
         self.tabs.setDocumentMode(True)
         self.tabs.addTab(logs, "Lo&gs")
         self.audit = AuditTab(self._feed, self._shell, self)
         self.tabs.addTab(self.audit, "A&udit")
+        self._memory.restore(self.tabs)
         column((self.tabs, 1), on=self, margins=PAGE_MARGINS)
 
     def _connect(self) -> None:
@@ -102,6 +107,11 @@ class LogsPage(QWidget):
         self._feed.lists.runs.changed.connect(self._offer_runs)
         self._feed.services_changed.connect(self._offer_services)
         self._feed.connection_changed.connect(self._show_connection)
+
+    @property
+    def landing(self) -> QWidget:
+        """What gets the keyboard when the page opens: what is in the tab in front."""
+        return self.audit.table if self.tabs.currentWidget() is self.audit else self.pane
 
     @property
     def place(self) -> LogPlace:
@@ -262,3 +272,8 @@ class LogsPage(QWidget):
         self._feed.lists.runs.want()
         self._offer_services()
         self._say_state()
+
+    def hideEvent(self, event: QHideEvent) -> None:
+        """Keep the arrangement."""
+        super().hideEvent(event)
+        self._memory.keep(self.tabs)

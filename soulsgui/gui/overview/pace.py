@@ -80,3 +80,15 @@ def bottleneck_words(run: RunStatus, clients: Sequence[ClientStatus]) -> str:
     if (samples or 0.0) >= _WORTH_TELLING:
         return f"Samples wait for the trainer {text.percent(100 * (samples or 0.0))} of the time; {more}."
     return f"Trainer and clients keep each other busy; {more}."
+
+
+def shares_of_time(run: RunStatus) -> dict[str, float]:
+    """Return who waits for which part of the time; together they are 1."""
+    learner, samples = run.learner_waits or 0.0, run.clients_wait or 0.0
+    rest = max(1.0 - learner - samples, 0.0)
+    shares = {
+        "The trainer waits for samples": learner,
+        "Samples wait for the trainer": samples,
+        "Neither waits": rest,
+    }
+    return {who: part / (learner + samples + rest) for who, part in shares.items()}

@@ -7,16 +7,17 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QSettings, Qt, QTimer, Signal
 from PySide6.QtGui import QHideEvent, QShowEvent
-from PySide6.QtWidgets import QSizePolicy, QStackedWidget, QWidget
+from PySide6.QtWidgets import QStackedWidget, QWidget
 
 from soulsgui.gui.clients.section import ClientsSection
 from soulsgui.gui.feed import Feed
 from soulsgui.gui.logs.reader import LogPlace, LogReader
 from soulsgui.gui.models.connection import Connection, why_not
 from soulsgui.gui.models.rules import CLIENT_ACTIONS
+from soulsgui.gui.overview.bottleneck import Bottleneck
 from soulsgui.gui.overview.curve import CurveSection
 from soulsgui.gui.overview.figures import FiguresRow, round_words
-from soulsgui.gui.overview.pace import bottleneck_words, seconds_left
+from soulsgui.gui.overview.pace import seconds_left
 from soulsgui.gui.overview.services import ServiceRow
 from soulsgui.gui.overview.since import SinceStrip
 from soulsgui.gui.plotting.nearest import nearest
@@ -151,8 +152,7 @@ class OverviewPage(QWidget):
         self.no_clients = muted(wrapped("", self))
         self.no_clients.setAlignment(Qt.AlignmentFlag.AlignCenter)
         self.clients = ClientsSection(feed, "overviewClients", CLIENT_ACTIONS, self.no_clients, parent=self)
-        self.bottleneck = ElidedLabel("", self)
-        self.bottleneck.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Preferred)
+        self.bottleneck = Bottleneck(self)
         self.log = LastLines(feed, shell.settings(), self.bottleneck, self)
         self.landing = self.plot.host
         self._build()
@@ -209,7 +209,7 @@ class OverviewPage(QWidget):
 
     def _note_rounds(self) -> None:
         status = self._feed.status
-        self.bottleneck.setText(bottleneck_words(status.run, status.clients))
+        self.bottleneck.show_run(status.run, status.clients)
         self.figures.show_left(seconds_left(status.run, self.plot.seconds_to_goal()))
         self.figures.show_note(round_words(status.run, status.clients))
 

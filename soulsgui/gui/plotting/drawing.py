@@ -505,7 +505,11 @@ class Legend(QWidget):
         self._moments = [Swatch(None, self), self._moment]
         for part in self._moments:
             part.hide()
-        self.setToolTip("Dotted pieces of a curve are what a resume from a checkpoint overwrote.")
+        self.setToolTip(
+            "Dotted pieces of a curve are what a resume from a checkpoint overwrote.\n"
+            "Keys: , and . move the crosshair, Ctrl+C copies its values, "
+            "Enter shows which checkpoint is nearest to it."
+        )
         self._reading = ElidedLabel("", self)
         self._reading.setProperty("weight", "muted")
         self._reading.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)

@@ -53,15 +53,15 @@ class Plot(QFrame):
 
     With Follow the whole curve is in view and grows; moving x by hand switches it off.
     y fits what is seen until it is moved by hand. Space switches Follow, Home shows everything, arrows and
-    + - move and zoom, Ctrl+C copies the values under the crosshair. With Shift the arrows move cursor A, with
-    Ctrl cursor B.
+    + - move and zoom, comma and point move the crosshair, Ctrl+C copies the values under it, Enter is a click
+    there. With Shift the arrows move cursor A, with Ctrl cursor B.
 
     Signals:
         clicked: The plot was clicked; with the position of x, and the run of the curve that is nearest.
         follow_changed: Follow was switched, by the user or by the program.
         drawn: A picture was made; with the ends of x in it.
         moved: The user looks at another part of x; with its ends.
-        pointed: The mouse is at a position of x; None when it is gone.
+        pointed: The user points at a position of x; None when the mouse is gone.
         measured: What lies between the two cursors, in words; empty without them.
         dragged: The user moved a cursor; with the places of both.
     """
@@ -98,6 +98,7 @@ class Plot(QFrame):
 
     def _build(self) -> None:
         self._legend = Legend(self)
+        self.setAccessibleDescription(self._legend.toolTip())
         self._view = View()
         self._view.moved.connect(self._moved_by_hand)
         self._view.reset.connect(self.fit)
@@ -363,11 +364,21 @@ class Plot(QFrame):
         self._crosshair.place = x
         self._draw_crosshair()
 
-    def _mouse_moved(self, place: QPointF) -> None:
-        inside = self._view.sceneBoundingRect().contains(place)
-        x = float(self._view.mapSceneToView(place).x()) if inside else None
+    def _point_at(self, x: float | None) -> None:
         self.move_crosshair(x)
         self.pointed.emit(x)
+
+    def _point_by_key(self, by: float) -> None:
+        """Move the crosshair along x in view, from the newest row where there is none."""
+        place = self._crosshair.place
+        if place is None:
+            place = max((newest for _, newest in self.ranges()), default=0.0)
+        left, right = self.x_view()
+        self._point_at(min(max(place + by, left), right))
+
+    def _mouse_moved(self, place: QPointF) -> None:
+        inside = self._view.sceneBoundingRect().contains(place)
+        self._point_at(float(self._view.mapSceneToView(place).x()) if inside else None)
 
     def _mouse_clicked(self, event: MouseClickEvent) -> None:
         self.setFocus(Qt.FocusReason.MouseFocusReason)
@@ -400,7 +411,7 @@ class Plot(QFrame):
         self._legend.show_reading(words, bool(self._marks.marks))
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        """Follow, fit, move, zoom and copy from the keyboard."""
+        """Follow, fit, move, zoom, point, click and copy from the keyboard."""
         left, right = self.x_view()
         span = right - left
         moves = {
@@ -413,10 +424,16 @@ class Plot(QFrame):
         pushed = {Qt.KeyboardModifier.ShiftModifier: 0, Qt.KeyboardModifier.ControlModifier: 1}
         cursor = pushed.get(event.modifiers() & ~Qt.KeyboardModifier.KeypadModifier)
         way = {Qt.Key.Key_Left: -1, Qt.Key.Key_Right: 1}.get(key, 0)
+        points = {Qt.Key.Key_Comma: -1, Qt.Key.Key_Period: 1, Qt.Key.Key_Return: 0, Qt.Key.Key_Enter: 0}
         if self._cursors.lines and cursor is not None and way:
             self._cursors.push(cursor, way * span / 100)
         elif event.matches(QKeySequence.StandardKey.Copy) and self.reading:
             QGuiApplication.clipboard().setText(self.reading)
+        elif key in points and not self.is_empty:
+            self._point_by_key(points[key] * span / 100)
+            if not points[key] and self._crosshair.readings:
+                curve, reading = self._crosshair.readings[0]
+                self.clicked.emit(reading.x, curve.series.run_id)
         elif key is Qt.Key.Key_Space:
             self.set_follow(True)
         elif key is Qt.Key.Key_Home:
@@ -429,8 +446,7 @@ class Plot(QFrame):
 
     def leaveEvent(self, event: QEvent) -> None:
         """Take the crosshair away with the mouse."""
-        self.move_crosshair(None)
-        self.pointed.emit(None)
+        self._point_at(None)
         super().leaveEvent(event)
 
     def resizeEvent(self, event: QResizeEvent) -> None:

@@ -248,6 +248,7 @@ class RunDetails(QWidget):
         row(self._title, self._state, None, on=what, margins=NO_MARGINS, gap_px=GAP_S)
         head = flow(what, *self._buttons(), gap_px=GAP_S)
         self.tabs = QTabWidget(self)
+        self.tabs.setObjectName("runTabs")
         self.tabs.setDocumentMode(True)
         self.tabs.addTab(self.checkpoints, "Check&points")
         self.tabs.addTab(self.settings, "Confi&guration")

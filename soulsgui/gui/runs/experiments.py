@@ -5,6 +5,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import QModelIndex, Qt, Signal
+from PySide6.QtGui import QHideEvent
 from PySide6.QtWidgets import QWidget
 
 from soulsgui.gui import text
@@ -17,12 +18,13 @@ from soulsgui.gui.models.rules import SCORE_TITLES, STOP_SWEEP, run_title
 from soulsgui.gui.runs.models import GroupRow, statistics_words
 from soulsgui.gui.settings.spec import as_yaml
 from soulsgui.gui.shell import Shell, notify_problem
-from soulsgui.gui.shell.pages import PLOTS
+from soulsgui.gui.shell.pages import PLOTS, RUNS
 from soulsgui.gui.states import Look, run_look
 from soulsgui.gui.widgets.ask import AskingButton
 from soulsgui.gui.widgets.boxes import NO_MARGINS, TAB_MARGINS, column, row, split, stack
 from soulsgui.gui.widgets.command_button import Words
 from soulsgui.gui.widgets.fitting_button import FittingButton
+from soulsgui.gui.widgets.geometry import Memory
 from soulsgui.gui.widgets.inputs import ChoiceBox
 from soulsgui.gui.widgets.labels import Heading, caption, muted, wrapped
 from soulsgui.gui.widgets.table import Deed, Table
@@ -231,6 +233,7 @@ class SweepPart(QWidget):
         self.table.entered.connect(self._mark)
         self.table.viewportEntered.connect(lambda: self._mark(self.table.currentIndex()))
         self.parallel: ParallelPlot | None = None
+        self._memory = Memory(shell.settings(), RUNS)
         self._split = split("sweepSplitter", Qt.Orientation.Horizontal, self, self.table)
         self.use = FittingButton("Use the best for a new run", "play", self)
         self.use.clicked.connect(self._use)
@@ -267,8 +270,11 @@ class SweepPart(QWidget):
                 self.model,
                 RecordsModel(trial_columns(found), lambda trial: str(trial.number), parent=self.table),
             )
+            if before is not None:
+                self._memory.keep(self.table)
             self.table.setModel(self.model)
             self.table.sort_by(self.model.column_number("score"), downwards=True)
+            self._memory.restore(self.table)
             self.table.selectionModel().currentRowChanged.connect(self._mark)
             if before is not None:
                 before.deleteLater()
@@ -285,6 +291,7 @@ class SweepPart(QWidget):
             self.parallel.chosen.connect(self._choose)
             self._split.addWidget(self.parallel)
             self._split.setSizes([2, 3])
+            self._memory.restore(self._split)
         self.parallel.show_sweep(found)
 
     def _mark(self, index: QModelIndex, *_: object) -> None:
@@ -317,6 +324,12 @@ class SweepPart(QWidget):
         trial = self.model.at(self.table.currentIndex().row()) if self.model is not None else None
         if trial is not None and trial.run_id:
             self.run_wanted.emit(trial.run_id)
+
+    def hideEvent(self, event: QHideEvent) -> None:
+        """Keep the arrangement, once there is one."""
+        super().hideEvent(event)
+        if self.parallel is not None:
+            self._memory.keep(self._split, self.table)
 
 
 class GroupPanel(QWidget):

@@ -6,7 +6,7 @@ from typing import Any
 
 from PySide6.QtCore import QModelIndex, Qt
 from PySide6.QtGui import QGuiApplication, QHideEvent, QKeySequence, QShortcut, QShowEvent
-from PySide6.QtWidgets import QHBoxLayout, QPushButton, QSplitter, QStackedWidget, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QPushButton, QStackedWidget, QWidget
 
 from soulsgui.gui import text
 from soulsgui.gui.feed import Call, Feed, together
@@ -29,7 +29,7 @@ from soulsgui.gui.widgets.command_button import Words, allow
 from soulsgui.gui.widgets.dialog import ask_for_file
 from soulsgui.gui.widgets.empty_state import EmptyState
 from soulsgui.gui.widgets.fitting_button import FittingButton
-from soulsgui.gui.widgets.geometry import Memory
+from soulsgui.gui.widgets.geometry import Arranged, Memory
 from soulsgui.gui.widgets.inputs import FilterEdit
 from soulsgui.gui.widgets.labels import Label, muted
 from soulsgui.gui.widgets.table import Deed, Table
@@ -153,9 +153,9 @@ class RunsPage(QWidget):
         self.details.refresh()
 
     @property
-    def _kept(self) -> tuple[QSplitter | Table, ...]:
+    def _kept(self) -> tuple[Arranged, ...]:
         """What stands as the user left it."""
-        of_run = self.details.checkpoints.table, self.details.videos.table
+        of_run = self.details.tabs, self.details.checkpoints.table, self.details.videos.table
         return self._splitter, self.table, *of_run, self.group.experiment.table
 
     @property

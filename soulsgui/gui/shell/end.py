@@ -94,8 +94,9 @@ class EndStrip(QFrame):
         self.next = FittingButton("", "", self)
         self.invite = FittingButton("Invite a computer…", "page-clients", self)
         self.invite.explain("Other computers play, too: the next run takes less time")
-        words = Words("Continue without the goal", "Resuming …", "Resumed")
+        words = Words("Continue", "Resuming …", "Resumed")  # short: what was reached stands in two lines then
         self.go_on = CommandButton(words, "resume", self._go_on, self)
+        self.go_on.explain("Continue without the goal, until the run is stopped")
         self.log = FittingButton("Trainer's log", "log", self)
         self.close_button = close_button(self)
         self._lay_out()

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from PySide6.QtCore import QSignalBlocker, Qt, QTimer, Signal
+from PySide6.QtGui import QKeyEvent
 from PySide6.QtWidgets import (
     QAbstractSpinBox,
     QBoxLayout,
@@ -138,6 +139,16 @@ class WatchPane(QWidget):
         told = row((self.words, 1), self.progress)
         column(*parts, told, self.of_film, on=self, margins=NO_MARGINS, gap_px=GAP_S)
         self._say_starting("")
+        self._take_keyboard(self.stack)
+
+    def _take_keyboard(self, where: QWidget) -> None:
+        """Let the keys steer what plays: the picture, or its place as long as there is none."""
+        if not isinstance(self.window().focusWidget(), QAbstractSpinBox):  # somebody types a seed there
+            where.setFocus()
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        """Take the keys of the picture in its place, too."""
+        self.picture.keyPressEvent(event)
 
     def stand_narrow(self, narrow: bool) -> None:
         """Tell below the picture what is told beside it where there is room."""
@@ -227,6 +238,7 @@ class WatchPane(QWidget):
         self.heading.setText("")
         self._show_slider()
         self._say_starting("")
+        self._take_keyboard(self.stack)
         self._allow()
         self.changed.emit()
 
@@ -306,8 +318,7 @@ class WatchPane(QWidget):
             self._shown_at = self._clock()
             self.stack.setCurrentWidget(self.picture)
             self.progress.show()
-            if not isinstance(self.window().focusWidget(), QAbstractSpinBox):  # somebody types a seed there
-                self.picture.setFocus()
+            self._take_keyboard(self.picture)
             self._allow()
         if first or (self.playing and not self._timer.isActive()):
             self.go_on()

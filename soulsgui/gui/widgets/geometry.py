@@ -1,7 +1,7 @@
-"""Windows on the screen they open on; splitters and columns as the user left them."""
+"""Windows on the screen they open on; splitters, columns and tabs as the user left them."""
 
 from PySide6.QtCore import QByteArray, QMargins, QRect, QSettings, Qt
-from PySide6.QtWidgets import QSplitter, QWidget
+from PySide6.QtWidgets import QSplitter, QTabWidget, QWidget
 
 from soulsgui.gui.widgets.table import Table
 
@@ -35,6 +35,9 @@ def bring_onto_screen(window: QWidget) -> None:
         window.setGeometry(left, top, taken.width(), taken.height())
 
 
+Arranged = QSplitter | Table | QTabWidget
+
+
 class Memory:
     """Keeps the arrangement of a page."""
 
@@ -42,27 +45,33 @@ class Memory:
         self._settings = settings
         self._page = page
 
-    def restore(self, *parts: QSplitter | Table) -> None:
+    def restore(self, *parts: Arranged) -> None:
         """Arrange these parts as they were kept; what was never kept stays as it is."""
         for part in parts:
             state = self._settings.value(self._key(part))
-            if not isinstance(state, QByteArray):
+            if isinstance(part, QTabWidget):
+                if str(state).isdecimal():
+                    part.setCurrentIndex(int(str(state)))
+            elif not isinstance(state, QByteArray):
                 continue
-            if isinstance(part, QSplitter):
+            elif isinstance(part, QSplitter):
                 part.restoreState(state)
             # Qt takes a state with more columns than there are, and dies of it.
             elif str(self._settings.value(f"{self._key(part)}Columns")) == str(part.model().columnCount()):
                 line = str(self._settings.value(f"{self._key(part)}Line"))
                 part.restore_columns(state, int(line) if line.isdecimal() else 0)
 
-    def keep(self, *parts: QSplitter | Table) -> None:
+    def keep(self, *parts: Arranged) -> None:
         """Keep the arrangement of these parts."""
         for part in parts:
-            state = part.saveState() if isinstance(part, QSplitter) else part.save_columns()
-            self._settings.setValue(self._key(part), state)
-            if isinstance(part, Table):
+            if isinstance(part, QTabWidget):
+                self._settings.setValue(self._key(part), part.currentIndex())
+            elif isinstance(part, QSplitter):
+                self._settings.setValue(self._key(part), part.saveState())
+            else:
+                self._settings.setValue(self._key(part), part.save_columns())
                 self._settings.setValue(f"{self._key(part)}Line", part.line_px)
                 self._settings.setValue(f"{self._key(part)}Columns", part.model().columnCount())
 
-    def _key(self, part: QSplitter | Table) -> str:
+    def _key(self, part: Arranged) -> str:
         return f"{self._page}/{part.objectName()}"

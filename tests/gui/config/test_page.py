@@ -489,6 +489,17 @@ def test_an_agent_brings_its_shipped_values_along(qtbot: QtBot, page: ConfigPage
     assert batch.editor.read() == (128, "")
 
 
+def test_the_tab_in_front_comes_back_at_the_next_start(
+    qtbot: QtBot, page: ConfigPage, played: FakeFeed, window: FakeShell
+) -> None:
+    page.views.setCurrentWidget(page.server)
+    page.hide()
+    again = ConfigPage(played, window)  # type: ignore[arg-type]
+    qtbot.addWidget(again)
+    page.show()
+    assert again.views.currentWidget() is again.server
+
+
 def test_the_dialog_stays_at_enter_and_asks_when_it_is_closed(
     qtbot: QtBot, fake: FakeFeed, shell: FakeShell, file: Path
 ) -> None:
@@ -545,11 +556,13 @@ def test_new_run_leads_to_its_settings_and_takes_what_is_saved_there(
         "ppo": {"gamma": 0.9},
         "alerts": {"webhook": "https://example.org/x"},
     }
+    dialog.editor.views.setCurrentWidget(dialog.editor.server)
     with qtbot.waitSignal(dialog.finished):
         dialog.close()  # what was not touched is left without a question
     qtbot.waitUntil(lambda: new_run.findChild(ConfigDialog) is None)
     assert file.read_text() == own
     dialog = opened()
+    assert dialog.editor.views.currentIndex() == FORM, "what the run begins with, whatever was in front"
     type_into(qtbot, dialog.editor, "seed", "21")
     with qtbot.waitSignal(dialog.editor.head.save.finished):
         dialog.editor.head.save.click()

@@ -307,3 +307,15 @@ def test_commands_that_changed_something_are_listed_with_their_outcome(
     assert not page.audit.table.isEnabled()
     page.show_where("trainer")
     assert page.tabs.currentIndex() == 0
+
+
+def test_the_tab_in_front_comes_back_at_the_next_start(
+    qtbot: QtBot, page: LogsPage, server: FakeFeed, shell: FakeShell
+) -> None:
+    page.tabs.setCurrentWidget(page.audit)
+    page.hide()
+    again = shown(qtbot, LogsPage(server, shell))  # type: ignore[arg-type]
+    assert again.tabs.currentWidget() is again.audit
+    assert again.landing is again.audit.table
+    again.show_where(service="redis")
+    assert again.tabs.currentIndex() == 0, "a log that is asked for is shown"

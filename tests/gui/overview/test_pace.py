@@ -1,7 +1,13 @@
 import numpy as np
 import pytest
 
-from soulsgui.gui.overview.pace import bottleneck_words, gain_of_one_more, seconds_left, seconds_to
+from soulsgui.gui.overview.pace import (
+    bottleneck_words,
+    gain_of_one_more,
+    seconds_left,
+    seconds_to,
+    shares_of_time,
+)
 from soulsgui.wire.control import RunStatus
 from tests.states import client
 
@@ -81,3 +87,19 @@ def test_the_bottleneck_is_told_in_a_sentence() -> None:
     ):
         assert bottleneck_words(silent, two) == ""
     assert bottleneck_words(run, []) == ""
+
+
+@pytest.mark.parametrize(
+    ("learner", "samples", "shares"),
+    [
+        (0.3, 0.5, [0.3, 0.5, 0.2]),
+        (0.4, None, [0.4, 0.0, 0.6]),
+        (0.6, 0.6, [0.5, 0.5, 0.0]),  # both are measured, each over its own seconds
+        (None, None, [0.0, 0.0, 1.0]),
+    ],
+)
+def test_the_shares_of_time_are_a_whole(
+    learner: float | None, samples: float | None, shares: list[float]
+) -> None:
+    run = RunStatus(id="r", learner_waits=learner, clients_wait=samples)
+    assert list(shares_of_time(run).values()) == pytest.approx(shares)

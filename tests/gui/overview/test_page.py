@@ -214,8 +214,9 @@ def test_the_weights_of_a_run_that_goes_on_are_watched(
     assert not page.watch.isVisible()
 
 
+@pytest.mark.parametrize("by_key", [False, True])
 def test_a_click_on_the_curve_offers_the_checkpoint_that_is_nearest(
-    qtbot: QtBot, page: OverviewPage, server: FakeFeed, shell: FakeShell
+    qtbot: QtBot, page: OverviewPage, server: FakeFeed, shell: FakeShell, by_key: bool
 ) -> None:
     info = CheckpointInfo(
         id="history/8", kind="history", path="/d", model_id=8, env_steps=1000, updates=8, episodes=5,
@@ -228,7 +229,10 @@ def test_a_click_on_the_curve_offers_the_checkpoint_that_is_nearest(
     curve = plot(qtbot, page)
     viewport = part_of(curve, QGraphicsView).viewport()
     qtbot.waitUntil(lambda: not curve.drawing_waits)
-    QTest.mouseClick(viewport, Qt.MouseButton.LeftButton, pos=viewport.rect().center())
+    if by_key:
+        qtbot.keyClick(curve, Qt.Key.Key_Return)
+    else:
+        QTest.mouseClick(viewport, Qt.MouseButton.LeftButton, pos=viewport.rect().center())
     qtbot.waitUntil(lambda: bool(shell.told))
     assert shell.told[-1].text.startswith("Nearest checkpoint: update 8, ")
     assert len(server.sent_of("checkpoint.list")) == asked

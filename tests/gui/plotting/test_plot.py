@@ -174,6 +174,33 @@ def test_the_crosshair_reads_values_that_can_be_copied(qtbot: QtBot, plot: Plot)
     assert plot.reading.startswith("episode 300 · mean of 100: 300.0 · ")
 
 
+def test_keys_move_the_crosshair_and_enter_is_a_click_there(qtbot: QtBot, plot: Plot) -> None:
+    clicks: list[tuple[float, str]] = []
+    plot.clicked.connect(lambda *what: clicks.append(what))
+    for key in (Qt.Key.Key_Period, Qt.Key.Key_Return):
+        qtbot.keyClick(plot, key)
+    assert (plot.reading, clicks) == ("", []), "there is nothing yet"
+    show(qtbot, plot, straight())
+    qtbot.keyClick(plot, Qt.Key.Key_Return)
+    assert clicks == [(100.0, RUN)], "the newest"
+    pointed: list[float] = []
+    plot.pointed.connect(pointed.append)
+    plot.show_x(0, 200)
+    for _ in range(4):
+        qtbot.keyClick(plot, Qt.Key.Key_Comma)
+    qtbot.keyClick(plot, Qt.Key.Key_Period)
+    assert pointed == pytest.approx([98, 96, 94, 92, 94])
+    assert plot.reading.startswith("episode 94 · ")
+    qtbot.keyClick(plot, Qt.Key.Key_C, Qt.KeyboardModifier.ControlModifier)
+    assert QGuiApplication.clipboard().text() == plot.reading
+    qtbot.keyClick(plot, Qt.Key.Key_Enter, Qt.KeyboardModifier.KeypadModifier)
+    assert clicks[1:] == [(94.0, RUN)]
+    plot.show_x(20, 40)
+    qtbot.keyClick(plot, Qt.Key.Key_Period)
+    assert plot.reading.startswith("episode 40 · "), "it stays in view"
+    assert not plot.follow
+
+
 def test_the_values_of_a_curve_have_all_the_room_beside_its_name(qtbot: QtBot, plot: Plot) -> None:
     plot.show_series([(curve(100), "a", 0)])
     settle(qtbot, plot)

@@ -703,3 +703,12 @@ def test_an_event_leads_to_the_log_at_its_moment(
     events.table.selectRow(0)
     events.log.click()
     assert shell.shown[-1] == ("logs", {"service": "redis", "run": "r3", "time": 1.0})
+
+
+def test_the_tab_of_a_run_that_was_in_front_comes_back_at_the_next_start(
+    qtbot: QtBot, page: RunsPage, server: FakeFeed, shell: FakeShell
+) -> None:
+    page.details.tabs.setCurrentWidget(page.details.events)
+    page.hide()
+    again = shown(qtbot, RunsPage(server, shell))  # type: ignore[arg-type]
+    assert again.details.tabs.currentWidget() is again.details.events

@@ -1,5 +1,6 @@
 from typing import Any
 
+from PySide6.QtWidgets import QSplitter
 from pytestqt.qtbot import QtBot
 
 from soulsgui.gui.runs.evaluate import EvaluateDialog
@@ -46,6 +47,32 @@ def test_it_tells_its_best_trial_and_what_mattered(qtbot: QtBot, fake: FakeFeed,
     fake.answers["sweep.status"] = sweep(state="stopped")
     answer(part, "Stop")
     qtbot.waitUntil(part.stop.isHidden)
+
+
+def test_its_border_and_columns_stay_with_every_answer_and_come_back_at_the_next_start(
+    qtbot: QtBot, fake: FakeFeed, shell: FakeShell
+) -> None:
+    def made() -> SweepPart:
+        part = shown(qtbot, SweepPart(fake, shell), 1000, 400)  # type: ignore[arg-type]
+        part.show_sweep("2026_lr")
+        qtbot.waitUntil(lambda: part.parallel is not None and part.parallel.isVisible())
+        return part
+
+    fake.answers["sweep.status"] = sweep()
+    part = made()
+    splitter = part_of(part, QSplitter)
+    usual = splitter.sizes()
+    splitter.setSizes([700, 292])
+    part.table.setColumnWidth(0, 222)
+    fake.answers["sweep.status"] = sweep(best=TRIALS[0])
+    before = part.model
+    part.refresh()
+    qtbot.waitUntil(lambda: part.model is not before)
+    assert part.table.columnWidth(0) == 222
+    part.hide()
+    again = made()
+    qtbot.waitUntil(lambda: part_of(again, QSplitter).sizes() == splitter.sizes() != usual)
+    assert again.table.columnWidth(0) == 222
 
 
 def test_before_four_trials_nothing_is_said_to_have_mattered() -> None:

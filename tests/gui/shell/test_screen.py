@@ -179,7 +179,7 @@ def test_a_window_fits_a_screen(qtbot: QtBot, make: Make, folders: Folders, room
 
 RUN: dict[str, Any] = {"id": "2026-11-23_14-19-04_A-run", "name": "A run with a longer name"}
 RUN |= {"state": "finished", "env_id": "CartPole-v1", "algorithm": "ppo", "env_steps": 26_624}
-SOLVED = RunStatus(reached="mean_return", goal_return=475.0, mean_return=500.0, seconds=23.0, **RUN)
+SOLVED = RunStatus(reached="mean_return", goal_return=475.0, mean_return=500.0, seconds=1452.0, **RUN)
 NAMES = ("redis", "trainer", "telemetry", "evaluator", "client-1", "client-2")
 SERVICES = [service(name, pid=12345, port=6379) for name in NAMES]
 STATUS = Status(run=SOLVED, services=SERVICES, clients=[CLIENT])
@@ -225,6 +225,10 @@ def test_the_curve_is_high_on_a_small_screen(
     assert isinstance(page, OverviewPage)
     qtbot.waitUntil(lambda: page.plot.host.plot is not None and page.plot.host.plot.height() >= 350)
     assert page.clients.table.height() >= page.clients.table.minimumSizeHint().height()
+    assert page.bottleneck.bar.isVisible() is (state != "solved")
+    if state == "solved":
+        for label in window.end_strip.findChildren(QLabel):
+            assert label.height() < 2 * label.fontMetrics().height(), "two lines are enough"
 
 
 def test_the_form_of_the_settings_is_never_scrolled_sideways(qtbot: QtBot, theme: Theme) -> None:

@@ -139,6 +139,33 @@ def test_the_weights_of_a_run_that_goes_on_are_offered(
     assert pane.checkpoint.currentText() == "The newest weights, as they are trained"
 
 
+def test_the_keyboard_is_on_the_picture_from_the_start(
+    qtbot: QtBot, fake: FakeFeed, open_player: Callable[..., Player]
+) -> None:
+    player = open_player()
+    (pane,) = player.panes
+
+    def press_space() -> None:
+        focused = player.focusWidget()
+        assert focused is not None
+        qtbot.keyClick(focused, Qt.Key.Key_Space)
+
+    assert player.play.text() == "Pause"
+    press_space()
+    assert not player.speed.view().isVisible()
+    assert player.play.text() == "Play", "it begins paused"
+    see(fake, range(3))
+    assert (pane.stack.currentWidget(), facts(pane)[2]) == (pane.picture, "0")
+    press_space()
+    qtbot.waitUntil(lambda: facts(pane)[2] == "2")
+    player.again.setFocus()
+    player.again.click()
+    assert player.focusWidget() is not player.again, "Space would begin it again"
+    player.seed.setFocus()
+    player.again.click()
+    assert player.focusWidget() is player.seed, "somebody types there"
+
+
 def test_it_rests_steps_and_goes_back_while_the_server_waits(
     qtbot: QtBot, fake: FakeFeed, open_player: Callable[..., Player]
 ) -> None:

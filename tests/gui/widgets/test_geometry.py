@@ -1,7 +1,7 @@
 from pathlib import Path
 
 from PySide6.QtCore import QSettings
-from PySide6.QtWidgets import QSplitter, QWidget
+from PySide6.QtWidgets import QSplitter, QTabWidget, QWidget
 from pytestqt.qtbot import QtBot
 
 from soulsgui.gui.runs.models import RunsModel
@@ -44,3 +44,28 @@ def test_splitters_and_columns_come_back_as_they_were(qtbot: QtBot, tmp_path: Pa
     _, other = arranged(qtbot)
     Memory(settings, "runs").restore(other)
     assert other.columnWidth(1) == usual, "Qt would draw the columns of another version"
+
+
+def test_the_tab_in_front_comes_back(qtbot: QtBot, tmp_path: Path) -> None:
+    def kept() -> QSettings:
+        return QSettings(str(tmp_path / "window.ini"), QSettings.Format.IniFormat)
+
+    def tabs() -> QTabWidget:
+        made = QTabWidget()
+        qtbot.addWidget(made)
+        made.setObjectName("tabs")
+        for title in "abc":
+            made.addTab(QWidget(), title)
+        Memory(kept(), "page").restore(made)
+        return made
+
+    first = tabs()
+    assert first.currentIndex() == 0, "nothing was kept yet"
+    first.setCurrentIndex(2)
+    settings = kept()
+    Memory(settings, "page").keep(first)
+    settings.sync()
+    assert tabs().currentIndex() == 2
+    settings.setValue("page/tabs", 7)
+    settings.sync()
+    assert tabs().currentIndex() == 0, "of another version"
