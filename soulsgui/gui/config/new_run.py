@@ -118,6 +118,7 @@ class NewRunDialog(FormDialog):
     ) -> None:
         super().__init__("newRunDialog", "New run", parent)
         self._checkpoint = checkpoint  # it begins from: `RUN/PATH`, or `RUN` for the newest; empty for none
+        self._given = checkpoint  # that was chosen elsewhere
         self._feed = feed
         self._overrides = dict(overrides or {})
         self._wanted_preset = preset
@@ -272,9 +273,9 @@ class NewRunDialog(FormDialog):
         """Offer the newest one of each run, and the one that was chosen elsewhere."""
         runs = [run for run in self._listed.entries if run.resumable][:_MOST_OFFERED]
         newest = [(f"The newest of “{run_title(run)}”", run.id) for run in runs]
-        chosen = self._checkpoint
-        other = [] if chosen in ("", *(run.id for run in runs)) else [(chosen, chosen)]
-        self.weights.offer([("New weights", ""), *other, *newest], chosen)
+        listed = {"", *(run.id for run in runs)}
+        others = dict.fromkeys(one for one in (self._given, self._checkpoint) if one not in listed)
+        self.weights.offer([("New weights", ""), *((one, one) for one in others), *newest], self._checkpoint)
 
     def _weights_chosen(self) -> None:
         """Begin with other weights, and with the settings that they were saved with."""
@@ -283,6 +284,7 @@ class NewRunDialog(FormDialog):
             self.as_sweep.setChecked(False)
         self._show_rows()
         self._config = None
+        self.differs.clear()
         self._fetch_config.forget()
         self._ask()
         self._update()
@@ -299,6 +301,7 @@ class NewRunDialog(FormDialog):
         self.preset.offer(self._shipped.entries)
         if self._wanted_preset in self._presets:
             self.preset.setCurrentIndex(self.preset.findData(self._wanted_preset))
+            self._wanted_preset = ""  # another may be chosen from now on
         self._preset_chosen()
 
     def _config_came(self, values: ConfigValues) -> None:
@@ -308,8 +311,10 @@ class NewRunDialog(FormDialog):
     def _choice(self) -> RunSettings | None:
         if self._config is None:
             return None
+        if self._checkpoint:
+            return RunSettings(self._config, from_checkpoint=True)
         preset = self.preset.currentData() or self._config.preset
-        return RunSettings(self._config, self._presets.get(preset), self._overrides, bool(self._checkpoint))
+        return RunSettings(self._config, self._presets.get(preset), self._overrides)
 
     def _value(self, key: str) -> Any:
         choice = self._choice()
@@ -378,7 +383,7 @@ class NewRunDialog(FormDialog):
             seed = int(choice.value(SEED) or 0)
             last = seed + self.seeds.value() - 1
             parts.append(f"{self.seeds.value()} runs one after another, with the seeds {seed} to {last}.")
-        chosen = self._presets.get(self.preset.currentData())
+        chosen = choice.preset if self.preset.currentData() else None
         if chosen is not None:
             parts += [chosen.about, text.sentence(f"Took {time_words(chosen)}" if chosen.seconds else "")]
         self.hint.setText(" ".join(parts))
@@ -446,7 +451,7 @@ class NewRunDialog(FormDialog):
         self.leave.setText("&Close" if begun else "&Cancel")  # which does not take back what was sent
         if begun:
             # What goes on now may be the very run that is being begun.
-            for button in (self.start, self.queue):
+            for button in (self.start, self.queue, self.config):
                 if button not in begun:
                     button.allow("The run is being begun")
             return
