@@ -51,7 +51,8 @@ class CheckpointManager:
         self._node, self._run, self._keys, self._on_saved = node, run, keys, on_saved
         self._saver = ThreadPoolExecutor(1, "saver")  # one checkpoint after the other
         self._writes: list[Future[None]] = []
-        self._unasked: dict[CheckpointKind, Future[None]] = {}  # the newest that nobody waits for, by kind
+        # The newest that nobody waits for, by kind, each with what is to be written.
+        self._unasked: dict[CheckpointKind, tuple[Future[None], list[Checkpoint]]] = {}
         self._ordered: set[Path] = set()
         self._trouble: CheckpointError | None = None
         self._owed: dict[Path, Checkpoint] = {}
@@ -129,10 +130,13 @@ class CheckpointManager:
                 target = self._run.watched / secrets.token_hex(8)
         kind = checkpoint.info.kind
         if done is None and kind in self._unasked:
-            self._unasked[kind].cancel()
-        write = self._saver.submit(self._write, target, checkpoint, done)
+            before, its = self._unasked[kind]
+            if before.cancel():
+                its.clear()  # what is cancelled stays in line with all that it was given
+        ordered = [checkpoint]
+        write = self._saver.submit(lambda: self._write(target, ordered.pop(), done))
         if done is None:
-            self._unasked[kind] = write
+            self._unasked[kind] = write, ordered
         self._writes = [*(one for one in self._writes if not one.done()), write]
 
     def keep_current_aside(self, note: str) -> None:

@@ -81,7 +81,7 @@ def test_a_node_and_a_connector_meet_without_a_runner_and_again_after_kills(tmp_
             process.wait()
         second = start("second", "-m", "soulsgui", "redis")
         assert second.wait(LIMIT_S) == 1
-        assert "answers already" in home.log("second"), "its server lives on, where the player knows it"
+        assert "is there already" in home.log("second"), "its server lives on, where the player knows it"
         server.kill()
         wait_for(lambda: not server.is_running() or server.status() == psutil.STATUS_ZOMBIE, "its end")
         (data,) = (home.data / "server").glob("*-data")

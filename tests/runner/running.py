@@ -3,7 +3,7 @@
 import asyncio
 import shutil
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, closing, contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -17,6 +17,8 @@ from soulsgui.runner.app import Runner
 from soulsgui.runner.join.app import ClientRunner
 from soulsgui.runner.run.start import Probe, Told
 from soulsgui.runner.server.binary import packaged_binary
+from soulsgui.runner.server.health import health_of
+from soulsgui.runner.services.service import Health
 from soulsgui.wire.connection import Address, connect
 from soulsgui.wire.control import COMMANDS
 from soulsgui.wire.invitation import Invitation
@@ -91,6 +93,12 @@ def connected(address: Address) -> Iterator[redis.Redis]:
         yield connection
     finally:
         connection.close()
+
+
+def ping(address: Address, limit_s: float = 5.0) -> Health:
+    """Ask a server whether it is there, over a connection of its own."""
+    with closing(connect(address, timeout_s=limit_s)) as client:
+        return health_of(client)
 
 
 def can_ping(address: Address) -> bool:

@@ -4,6 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from weakref import WeakValueDictionary
 
 import numpy as np
 import pytest
@@ -162,13 +163,21 @@ def test_on_a_slow_disk_one_regular_checkpoint_waits_at_most_and_who_asks_is_ans
         assert go_on.wait(LIMIT_S)
         write(target, made, keep)
 
+    snapshot, made = managed.node.snapshot, WeakValueDictionary[int, Checkpoint]()
+
+    def remembered(*args: Any) -> Checkpoint:
+        made[managed.node.updates] = checkpoint = snapshot(*args)
+        return checkpoint
+
     def reach(*updates: int) -> None:
         for managed.node.agent.updates in updates:
             managed.manager.save_current()
             assert begun.wait(LIMIT_S)
 
     monkeypatch.setattr(checkpoint_manager, "write_checkpoint", slowly)
+    monkeypatch.setattr(managed.node, "snapshot", remembered)
     reach(1, 2, 3, 4)
+    assert list(made) == [1, 4], "the others take no memory any more"
     asked = ask_node(managed.connection, managed.keys, "save", kind="manual")
     managed.look()
     reach(5, 6)

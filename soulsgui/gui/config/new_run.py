@@ -119,6 +119,7 @@ class NewRunDialog(FormDialog):
     ) -> None:
         super().__init__("newRunDialog", "New run", parent)
         self._checkpoint = checkpoint  # it begins from: `RUN/PATH`, or `RUN` for the newest; empty for none
+        self._given = checkpoint  # that was chosen elsewhere
         self._feed = feed
         self._overrides = dict(overrides or {})
         self._wanted_preset = preset
@@ -273,15 +274,16 @@ class NewRunDialog(FormDialog):
         """Offer the newest one of each run, and the one that was chosen elsewhere."""
         runs = [run for run in self._listed.entries if run.resumable][:_MOST_OFFERED]
         newest = [(f"The newest of “{run_title(run)}”", run.id) for run in runs]
-        chosen = self._checkpoint
-        other = [] if chosen in ("", *(run.id for run in runs)) else [(chosen, chosen)]
-        self.weights.offer([("New weights", ""), *other, *newest], chosen)
+        listed = {"", *(run.id for run in runs)}
+        others = dict.fromkeys(one for one in (self._given, self._checkpoint) if one not in listed)
+        self.weights.offer([("New weights", ""), *((one, one) for one in others), *newest], self._checkpoint)
 
     def _weights_chosen(self) -> None:
         """Begin with other weights, and with the settings that they were saved with."""
         self._checkpoint = str(self.weights.currentData())
         self._show_rows()
         self._config = None
+        self.differs.clear()
         self._fetch_config.forget()
         self._ask()
         self._update()
@@ -298,6 +300,7 @@ class NewRunDialog(FormDialog):
         self.preset.offer(self._shipped.entries)
         if self._wanted_preset in self._presets:
             self.preset.setCurrentIndex(self.preset.findData(self._wanted_preset))
+            self._wanted_preset = ""  # another may be chosen from now on
         self._show_choice()
 
     def _config_came(self, values: ConfigValues) -> None:
@@ -446,7 +449,7 @@ class NewRunDialog(FormDialog):
         self.leave.setText("&Close" if begun else "&Cancel")  # which does not take back what was sent
         if begun:
             # What goes on now may be the very run that is being begun.
-            for button in (self.start, self.queue):
+            for button in (self.start, self.queue, self.config):
                 if button not in begun:
                     button.allow("The run is being begun")
             return

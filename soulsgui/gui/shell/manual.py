@@ -8,6 +8,7 @@ from PySide6.QtCore import QEvent, Qt, QTimer, QUrl
 from PySide6.QtGui import QDesktopServices, QImage, QKeySequence, QShortcut, QTextCursor, QTextDocument
 from PySide6.QtWidgets import QPushButton, QTextBrowser, QWidget
 
+from soulsgui.config.errors import shortened
 from soulsgui.config.paths import shipped
 from soulsgui.gui.icons import colours_of
 from soulsgui.gui.widgets.boxes import row
@@ -24,10 +25,18 @@ _HEADING = re.compile(r"(?:\A#|^##) (.+)", re.MULTILINE)
 _DIALECT = QTextDocument.MarkdownFeature.MarkdownDialectGitHub | QTextDocument.MarkdownFeature.MarkdownNoHTML
 
 
+def _read_page(page: Path) -> str:
+    """Return the text of a page, whatever became of it in this installation."""
+    try:
+        return page.read_text(encoding="utf-8", errors="replace")
+    except OSError as error:
+        return f"# {page.stem}\n\nThis page can't be read: {error}. Install SoulsGUI again."
+
+
 def manual_pages() -> dict[Path, list[str]]:
     """Return the pages, each with its title and the headings of its sections."""
-    pages = sorted(shipped("docs").rglob("*.md"))
-    return {page: _HEADING.findall(page.read_text(encoding="utf-8").replace("`", "")) for page in pages}
+    pages = sorted({shipped("docs") / START, *shipped("docs").rglob("*.md")})
+    return {page: _HEADING.findall(_read_page(page).replace("`", "")) or [page.stem] for page in pages}
 
 
 def anchor(heading: str) -> str:
@@ -43,11 +52,11 @@ class _Pages(QTextBrowser):
         url = QUrl(name)
         shade = "dark" if colours_of(self).dark else "light"
         file = shipped("docs") / "images" / Path(url.path()).name.replace("light", shade)
-        if not url.isRelative() or not file.is_file():
+        image = QImage(str(file)) if url.isRelative() else QImage()
+        if image.isNull():
             return None
         ratio = self.devicePixelRatio()
         width = self.fontMetrics().averageCharWidth() * _PICTURE_CHARACTERS * ratio
-        image = QImage(str(file))
         image = image.scaledToWidth(
             min(round(width), image.width()), Qt.TransformationMode.SmoothTransformation
         )
@@ -97,7 +106,7 @@ class ManualDialog(FittingDialog):
 
     def _read(self, page: Path) -> None:
         self._page = page
-        self.text.document().setMarkdown(page.read_text(encoding="utf-8"), _DIALECT)
+        self.text.document().setMarkdown(_read_page(page), _DIALECT)
         self.setWindowTitle(f"Manual: {self.text.document().firstBlock().text()}")
         self.pages.setCurrentIndex(self.pages.findData(str(page)))
         allow(self.back, "" if self._past else "Nothing was read before this.", "To what was read before")
@@ -139,14 +148,14 @@ class ManualDialog(FittingDialog):
         here = pages.index(self._page)
         for page in (*pages[here + 1 :], *pages[: here + 1]):
             searched = QTextDocument()
-            searched.setMarkdown(page.read_text(encoding="utf-8"), _DIALECT)
+            searched.setMarkdown(_read_page(page), _DIALECT)
             if not searched.find(words).isNull():
                 if page != self._page:
                     self._turn_to(page)
                 self.text.moveCursor(QTextCursor.MoveOperation.Start)
                 self.text.find(words)
                 return
-        self.say_wrong(f"Nothing in the manual has “{words}” in it.", "muted")
+        self.say_wrong(f"Nothing in the manual has “{shortened(words)}” in it.", "muted")
 
     def _go_back(self) -> None:
         self._show(*self._past.pop())

@@ -63,6 +63,8 @@ class Notifier(QObject):
             self._show(event.level, text.unmarked(event.what), detail)
         elif (tool := shutil.which(_TOOL)) is not None:
             options = ["--app-name=SoulsGUI", f"--expire-time={_SHOWN_MS}", "--"]
+            # Of the detail it follows escapes: `\\074` would be the `<` of markup.
+            detail = detail.replace("\\", "\\\\")
             QProcess.startDetached(tool, [*options, text.unmarked(event.what), detail])
 
     def _show(self, level: str, what: str, detail: str) -> None:

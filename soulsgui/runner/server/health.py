@@ -14,13 +14,7 @@ _PING_EVERY_S = 0.25
 _PING_EVERY_STARTING_S = 0.05
 
 
-def ping(address: Address) -> Health:
-    """Ask the server whether it is there, over a connection of its own."""
-    with closing(connect(address, timeout_s=_LIMIT_S)) as client:
-        return _health_of(client)
-
-
-def _health_of(client: redis.Redis) -> Health:
+def health_of(client: redis.Redis) -> Health:
     """Ask the server whether it is there; the tick is the moment of its answer."""
     try:
         client.ping()
@@ -83,5 +77,5 @@ class Pinger:
         pause_s = 0.0
         with closing(connect(self._address, timeout_s=_LIMIT_S)) as client:
             while not self._stop.wait(pause_s):
-                self._health = _health_of(client)
+                self._health = health_of(client)
                 pause_s = _PING_EVERY_S if self._health.ready else _PING_EVERY_STARTING_S

@@ -45,7 +45,7 @@ def memory_used(info: Mapping[str, Any]) -> int:
 
     While the disk is slow, what was written lately waits beside it: it refuses nothing, and goes by itself.
     """
-    return int(info.get("used_memory", 0)) - int(info.get("mem_not_counted_for_evict", 0))
+    return max(int(info.get("used_memory", 0)) - int(info.get("mem_not_counted_for_evict", 0)), 0)
 
 
 def level_of(used: float, before: Level) -> Level:

@@ -21,7 +21,6 @@ from soulsgui.runner.access.certificate import ensure_certificate
 from soulsgui.runner.server.addresses import private_addresses
 from soulsgui.runner.server.binary import ServerBinary, cut_off_damage, find_binary
 from soulsgui.runner.server.external import ExternalServer
-from soulsgui.runner.server.health import ping
 from soulsgui.runner.services.processes import Identities
 from soulsgui.system import free_port, is_loopback, is_private, make_private, who_listens, write_private
 from soulsgui.wire.connection import Address
@@ -36,6 +35,7 @@ _PASSWORD_LINE = re.compile(r"""requirepass[ \t]+([^\s"'\\]+)[ \t]*""")
 _PORT_TRIES = 5
 _LARGEST_AOF = 16 * 2**20  # bytes, while less than half of it is still wanted
 _LONGEST_SOCKET_PATH = 103  # bytes: 104 with the zero at its end on macOS, 108 on Linux
+_PROBE_S = 5.0
 _NEVER = 2**31 - 1  # bytes: more than an argument may have
 
 
@@ -123,10 +123,13 @@ def refuse_a_second(folders: Folders) -> None:
         address = Address.read(folders.server_address)
     except UsageError:
         return
-    health = ping(address)
-    if health.ready or health.phase == "loading" or health.crowded:
+    with socket.socket(socket.AF_UNIX) as probe:
+        probe.settimeout(_PROBE_S)
+        found = probe.connect_ex(address.socket)
+    # One that is busy, crowded or stopped does not answer, and is there all the same.
+    if found in (0, errno.EAGAIN):
         raise ServiceError(
-            f"The server of this data folder answers already at {address.socket}.",
+            f"The server of this data folder is there already, at {address.socket}.",
             "Use that one, or stop it before you start another.",
         )
 

@@ -290,6 +290,58 @@ def test_a_run_begins_with_the_newest_weights_of_another_one(qtbot: QtBot, feed:
     assert "preset" not in params
 
 
+def begin_with(dialog: NewRunDialog, place: int) -> None:
+    dialog.weights.setCurrentIndex(place)
+    dialog.weights.activated.emit(place)
+
+
+@pytest.fixture
+def pong(feed: FakeFeed) -> FakeFeed:
+    """There is a run to begin from."""
+    run = RunSummary(id="r1", name="pong", resumable=True).model_dump(mode="json")
+    of_run = CONFIG | {"run": {"env.id": "Pong", "clients.local": 5}}
+    feed.answers |= {
+        "config.get": lambda params: of_run if params else CONFIG,
+        "runs.list": {"runs": [run]},
+    }
+    return feed
+
+
+def test_the_settings_of_a_checkpoint_are_its_own_whatever_was_chosen_before(
+    qtbot: QtBot, pong: FakeFeed
+) -> None:
+    dialog = new_run(qtbot, pong, overrides={"env.id": "Acrobot-v1"}, preset="lunarlander_ppo")
+    qtbot.waitUntil(lambda: dialog.weights.count() == 2)
+    begin_with(dialog, 1)
+    assert not dialog.differs.text(), "until its settings are here"
+    qtbot.waitUntil(dialog.start.isEnabled)
+    assert dialog.hint.text() == "Trains Pong. It begins from the newest checkpoint."
+    assert dialog.differs.text() == "As the checkpoint"
+    dialog.start.click()
+    assert pong.sent_of("run.start")[0].params["overrides"] == {}
+
+
+def test_a_checkpoint_that_was_chosen_elsewhere_can_be_chosen_again(qtbot: QtBot, pong: FakeFeed) -> None:
+    dialog = new_run(qtbot, pong, checkpoint="r9/history/8")
+    begin_with(dialog, 0)
+    qtbot.waitUntil(lambda: dialog.weights.count() == 3)
+    begin_with(dialog, dialog.weights.findText("r9/history/8"))
+    qtbot.waitUntil(dialog.start.isEnabled)
+    assert "from the checkpoint r9/history/8" in dialog.hint.text()
+
+
+def test_the_preset_that_the_user_chose_stays_when_the_list_is_another_one(
+    qtbot: QtBot, feed: FakeFeed
+) -> None:
+    dialog = new_run(qtbot, feed, preset="lunarlander_ppo")
+    dialog.preset.setCurrentIndex(0)
+    other = LUNAR.model_copy(update={"title": "The Moon"})
+    feed.answers["config.presets"] = {"presets": [other.model_dump(mode="json")]}
+    feed.take_snapshot(Status())
+    qtbot.waitUntil(lambda: dialog.preset.itemText(2) == "The Moon")
+    assert dialog.preset.currentIndex() == 0
+
+
 def test_a_refused_start_keeps_the_dialog_with_the_reason(qtbot: QtBot, feed: FakeFeed) -> None:
     dialog = new_run(qtbot, feed)
     feed.answers["run.start"] = refusal("Box2D is missing.", "Install it.")
@@ -308,6 +360,7 @@ def test_while_a_run_is_being_begun_it_cannot_be_begun_once_more_nor_taken_back(
     begins, other = dialog.queue, dialog.start
     begins.click()
     assert not other.isEnabled()
+    assert not dialog.config.isEnabled(), "what is typed there would go with this dialog"
     assert dialog.leave.text() == "&Close"
     running.sent_of("run.start")[0].call.refuse(refusal("The disk is full."))
     assert (begins.isEnabled(), other.isEnabled()) == (True, True)

@@ -1,6 +1,7 @@
 """The manual: found in every installation, opened at the page that is shown; nothing comes from afar."""
 
 import re
+import shutil
 import tomllib
 from pathlib import Path
 
@@ -124,6 +125,27 @@ def test_every_page_is_offered_and_words_are_found_on_all_of_them(qtbot: QtBot, 
         assert manual.isVisible(), "Enter in a field presses no button"
     qtbot.mouseClick(manual.back, Qt.MouseButton.LeftButton)
     assert manual.pages.currentText() == "Experiments"
+
+
+def test_what_is_damaged_or_missing_in_an_installation_leaves_the_rest_to_be_read(
+    qtbot: QtBot, theme: Theme, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(shipped("docs"), tmp_path / "docs")
+    monkeypatch.setattr("soulsgui.gui.shell.manual.shipped", lambda *parts: tmp_path.joinpath(*parts))
+    (tmp_path / "docs" / "bare.md").write_text("No heading.")
+    (tmp_path / "docs" / "bits.md").write_bytes(b"# Bits \xff")
+    (tmp_path / "docs" / "images" / "welcome_light.png").write_bytes(b"none")
+    manual = ManualDialog()
+    qtbot.addWidget(manual)
+    titles = {manual.pages.itemText(place) for place in range(manual.pages.count())}
+    assert titles >= {"The window", "bare", "Bits \ufffd"}
+    shutil.rmtree(tmp_path / "docs")
+    manual.open_at("Overview")
+    assert "can't be read" in manual.text.toPlainText()
+    manual.words.setText("Vapnik" * 100)
+    qtbot.keyClick(manual.words, Qt.Key.Key_Return)
+    assert manual.wrong.text().startswith("Nothing in the manual has “Vapnik")
+    assert manual.wrong.text().endswith("…” in it.")
 
 
 def shade_of_a_picture(manual: ManualDialog) -> int:

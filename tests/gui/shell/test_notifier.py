@@ -21,8 +21,10 @@ from tests.gui.shell.stub_pages import StubPage
 pytestmark = pytest.mark.usefixtures("stubs")
 
 
-def event(number: int, level: str = "error", what: str = "The trainer crashed") -> Event:
-    return Event(number=number, time=1.0, level=level, what=what, service="trainer", cause="out of memory")
+def event(
+    number: int, level: str = "error", what: str = "The trainer crashed", cause: str = "out of memory"
+) -> Event:
+    return Event(number=number, time=1.0, level=level, what=what, service="trainer", cause=cause)
 
 
 @pytest.fixture
@@ -79,13 +81,14 @@ def test_a_desktop_without_a_tray_is_told_by_its_own_command(
     assert "notify-send" in settings().notifies.toolTip()
     said, command = tmp_path / "said", tmp_path / "notify-send"
     command.write_text(
-        f'#!/bin/sh\nfor word; do echo "$word"; done > {said}.new\n/bin/mv {said}.new {said}\n'
+        f"#!/bin/sh\nfor word; do printf '%s\\n' \"$word\"; done > {said}.new\n/bin/mv {said}.new {said}\n"
     )
     command.chmod(0o755)
     assert settings().notifies.isEnabled()
-    fake.bring_event(event(2, what="--<b>Lost</b>"))
+    fake.bring_event(event(2, what="--<b>Lost</b>", cause=r"C:\new \074b\076"))
     qtbot.waitUntil(said.exists)
-    assert said.read_text().split("\n")[2:5] == ["--", "--‹b›Lost‹/b›", "out of memory"]
+    # It follows escapes in the last one.
+    assert said.read_text().split("\n")[2:5] == ["--", "--‹b›Lost‹/b›", r"C:\\new \\074b\\076"]
 
 
 def test_nothing_is_told_to_who_looks_or_does_not_want_it(

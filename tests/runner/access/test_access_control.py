@@ -18,7 +18,6 @@ from soulsgui.runner.access.access_control import AccessControl, LocalClients, l
 from soulsgui.runner.access.invitations import Invitations
 from soulsgui.runner.events import EventLog
 from soulsgui.runner.server.bus import Bus
-from soulsgui.runner.server.health import ping
 from soulsgui.runner.server.redis_server import RedisServer, ensure_server
 from soulsgui.system import is_private
 from soulsgui.wire.access import secret_hash, user_of
@@ -28,7 +27,7 @@ from soulsgui.wire.keys import GATEWAY, Keys
 from tests.faults.waiting import LIMIT_S
 from tests.gateways import running_gateway
 from tests.runner.children import until_now
-from tests.runner.running import address_of, can_ping, connected, is_let_in
+from tests.runner.running import address_of, can_ping, connected, is_let_in, ping
 from tests.wire.test_access import ALLOWED, OF_OTHERS, OF_THE_SERVER, OTHER, OWN, OWN_KEYS_MISUSED
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="a server runs on Linux and macOS")

@@ -7,11 +7,11 @@ from contextlib import closing
 
 import pytest
 
-from soulsgui.runner.server import health as server_health
-from soulsgui.runner.server.health import Pinger, ping
+from soulsgui.runner.server.health import Pinger
 from soulsgui.system import free_port
 from soulsgui.wire.connection import Address
 from tests.runner.children import until_now
+from tests.runner.running import ping
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="a server runs on Linux and macOS")
 
@@ -22,15 +22,12 @@ def address() -> Address:
     return Address("127.0.0.1", free_port(), "secret")
 
 
-def test_who_does_not_answer_or_is_no_server_is_not_ready_and_its_tick_stands_still(
-    address: Address, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_who_does_not_answer_or_is_no_server_is_not_ready_and_its_tick_stands_still(address: Address) -> None:
     health = ping(address)
     assert (health.ready, health.tick) == (False, None)
     assert health.detail == "no answer (ConnectionError)"
-    monkeypatch.setattr(server_health, "_LIMIT_S", 0.1)
     with socket.create_server((address.host, address.port)):
-        assert not ping(address).ready
+        assert not ping(address, limit_s=0.1).ready
 
 
 @pytest.mark.parametrize("answer", [b"-MOVED\r\n", b"-ASK 1 a:b\r\n", b"%1\r\n*0\r\n+x\r\n"])

@@ -34,6 +34,7 @@ def test_a_level_is_left_a_little_below_where_it_is_entered() -> None:
 def test_what_only_waits_for_a_slow_disk_does_not_count() -> None:
     assert memory_used({"used_memory": 12_741_992, "mem_not_counted_for_evict": 6_303_728}) == 6_438_264
     assert memory_used({"used_memory": 5, "maxmemory": 9}) == 5, "of a server that does not tell"
+    assert memory_used({"used_memory": 5, "mem_not_counted_for_evict": 9}) == 0, "told at two moments"
 
 
 class Guarded:

@@ -23,7 +23,7 @@ from soulsgui.config.paths import Folders
 from soulsgui.config.sections.server import RedisSettings
 from soulsgui.errors import ServiceError
 from soulsgui.runner.server.binary import loss_at_start
-from soulsgui.runner.server.health import Pinger, ping
+from soulsgui.runner.server.health import Pinger
 from soulsgui.runner.server.redis_server import (
     RedisServer,
     ensure_server,
@@ -37,7 +37,7 @@ from soulsgui.system import is_private
 from soulsgui.wire.access import user_line
 from tests.faults.waiting import LIMIT_S
 from tests.runner.children import QUICK, Events, kill, text_of, until, until_now
-from tests.runner.running import can_ping, connected
+from tests.runner.running import can_ping, connected, ping
 from tests.servers import has_written
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="a server runs on Linux and macOS")
@@ -203,6 +203,17 @@ def test_a_full_disk_is_not_a_dead_server(server: RedisServer, tmp_path: Path) -
         process.wait()
 
 
+def test_a_server_that_hangs_gets_no_second_one_on_its_files(server: RedisServer, folders: Folders) -> None:
+    refuse_a_second(folders)
+    with socket.socket(socket.AF_UNIX) as hung:
+        hung.bind(server.address.socket)
+        refuse_a_second(folders)  # its file alone is what a killed one leaves
+        hung.listen()
+        with pytest.raises(ServiceError, match="there already"):
+            refuse_a_second(folders)
+    refuse_a_second(folders)
+
+
 async def test_a_crowded_server_is_not_a_dead_one_and_is_adopted_by_whoever_comes(
     server: RedisServer, folders: Folders, supervisor: Supervisor
 ) -> None:
@@ -220,7 +231,7 @@ async def test_a_crowded_server_is_not_a_dead_one_and_is_adopted_by_whoever_come
         health = ping(server.address)
         assert (health.ready, health.tick is not None) == (False, True)
         assert health.detail.startswith("it has reached its limit of connections")
-        with pytest.raises(ServiceError, match="answers already"):
+        with pytest.raises(ServiceError, match="there already"):
             refuse_a_second(folders)
         pid = supervisor.pid_of("redis")
         asked = client.info("commandstats")["cmdstat_ping"]["calls"]
