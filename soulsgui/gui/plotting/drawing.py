@@ -300,8 +300,8 @@ class Cursors:
         self.lines[number].setPos(self.places[number] + by)
         self._moved()
 
-    def words(self, curves: Sequence[DrawnCurve], axis: Axis) -> str:
-        """Return what lies between them: of x, and of each curve."""
+    def words(self, curves: Sequence[DrawnCurve], axis: Axis, reach: float) -> str:
+        """Return what lies between them: of x, and of each curve; a value further from its line says where it is."""
         if not self.lines:
             return ""
         left, right = self.places
@@ -324,7 +324,9 @@ class Cursors:
             same = math.isclose(one.smooth, other.smooth, rel_tol=1e-9)
             sign = "+" if same or other.smooth >= one.smooth else "−"
             change = f"{sign}{text.value(0.0 if same else abs(other.smooth - one.smooth))}"
-            said.append(f"{name}: {text.value(one.smooth)} → {text.value(other.smooth)} ({change})")
+            before = text.value(one.smooth) + _elsewhere(one, first, axis, reach)
+            after = text.value(other.smooth) + _elsewhere(other, second, axis, reach)
+            said.append(f"{name}: {before} → {after} ({change})")
         return (" · " if len(known) == 1 else "\n").join(said)
 
     def take_look(self, colours: Colours, font: QFont) -> None:
