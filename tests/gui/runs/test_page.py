@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QDesktopServices, QGuiApplication
-from PySide6.QtWidgets import QLineEdit, QMessageBox
+from PySide6.QtWidgets import QLineEdit, QMessageBox, QPushButton
 from pytestqt.qtbot import QtBot
 
 from soulsgui.config.schema import shipped_with
@@ -12,6 +12,7 @@ from soulsgui.gui.runs.evaluate import EvaluateDialog
 from soulsgui.gui.runs.page import RunsPage
 from soulsgui.gui.widgets.agree import AgreeDialog
 from soulsgui.gui.widgets.command_button import Stage
+from soulsgui.gui.widgets.inputs import FilterEdit
 from soulsgui.gui.widgets.table import Table
 from soulsgui.wire.control import (
     CheckpointInfo,
@@ -171,6 +172,13 @@ def test_the_settings_of_a_run_can_only_be_read_and_begin_another_one_but_those_
     editor = form.row("ppo.n_steps").editor
     assert (editor.read(), part_of(editor, QLineEdit).isReadOnly()) == ((64, ""), True)
     assert [key for key in BASE if form.edits.modified(key)] == ["ppo.n_steps"]
+    page.activateWindow()
+    qtbot.waitUntil(page.isActiveWindow)
+    refresh = next(one for one in page.findChildren(QPushButton) if one.text() == "Refresh")
+    for above, below in ((refresh, page.table), (details.tabs.tabBar(), part_of(form, FilterEdit))):
+        above.setFocus()
+        qtbot.keyClick(above, Qt.Key.Key_Tab)
+        assert below.hasFocus(), "Tab goes downwards"
     with qtbot.waitSignal(details.again.finished):
         details.again.click()
     ((what, given),) = shell.opened
