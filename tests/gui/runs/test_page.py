@@ -534,12 +534,13 @@ def test_the_queue_stands_below_the_active_run_and_its_runs_are_moved_and_taken_
     assert [page.model.name_at(row) for row in range(3)] == ["r3", "queued 4", "queued 7"]
     page.show_where(run="queued 7")
     state = page.model.column_number("state")
-    assert page.model.index(2, state).data() == "Queue no. 2"
+    assert page.model.index(2, state).data() == "Place 2"
     assert page.table.columnWidth(state) >= page.table.sizeHintForColumn(state) > 0, "it is not cut"
     assert page.model.index(2, page.model.column_number("note")).data() == differs
     panel = page.queue
     assert panel.isVisible()
     assert f"the settings it was queued with: {differs}." in words_of(panel)
+    assert "place 2 of 2 · number 7 · " in words_of(panel), "as the command line calls it"
     assert not panel.buttons["later"].isEnabled()
     assert panel.buttons["all"].isHidden()
     panel.buttons["first"].click()
