@@ -301,7 +301,10 @@ class Cursors:
         self._moved()
 
     def words(self, curves: Sequence[DrawnCurve], axis: Axis, reach: float) -> str:
-        """Return what lies between them: of x, and of each curve; a value further from its line says where it is."""
+        """Return what lies between them: of x, and of each curve.
+
+        A value that is further than `reach` from its line says where it is.
+        """
         if not self.lines:
             return ""
         left, right = self.places

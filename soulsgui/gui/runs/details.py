@@ -140,6 +140,7 @@ class EventsTab(QWidget):
         if event is not None:
             self._shell.show_page(LOGS, service=event.service or "trainer", run=self._run, time=event.time)
 
+
 _TAB = Qt.FocusPolicy.TabFocus
 
 
