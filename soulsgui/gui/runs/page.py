@@ -225,11 +225,12 @@ class RunsPage(QWidget):
         self._choose()
 
     def _say_empty(self) -> None:
-        if self._listed.known:
+        none = self._listed.known and not self._listed.entries
+        if none:
             self.empty.say("No run yet", "A run is one training from its beginning to its end.")
         else:
             self.empty.say(why_not(self._feed.connection) or "Reading the list of runs …", "")
-        self.empty.button.setVisible(self._listed.known)
+        self.empty.button.setVisible(none)
 
     def _choose(self) -> None:
         selection = self.table.selectionModel()

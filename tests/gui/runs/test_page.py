@@ -95,6 +95,14 @@ def choose(page: RunsPage, qtbot: QtBot, run: str) -> None:
     qtbot.waitUntil(lambda: page.details.checkpoints.chosen is not None)
 
 
+def test_a_list_that_is_known_is_not_said_to_be_empty_before_it_is_shown(
+    page: RunsPage, server: FakeFeed, shell: FakeShell
+) -> None:
+    again = RunsPage(server, shell)  # type: ignore[arg-type]
+    assert "No run yet" not in words_of(again.empty)
+    again.deleteLater()
+
+
 def test_without_runs_it_says_what_to_do_next(qtbot: QtBot, fake: FakeFeed, shell: FakeShell) -> None:
     fake.answers["runs.list"] = listed()
     page = shown(qtbot, RunsPage(fake, shell))  # type: ignore[arg-type]
