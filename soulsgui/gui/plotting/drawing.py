@@ -118,8 +118,9 @@ def _put(item: pg.PlotCurveItem, points: Points) -> None:
     item.setData(x, y, connect="all" if whole else "finite", skipFiniteCheck=whole)
 
 
-# The words stand at the right end: below the line in the upper half of the picture, else above it.
-_ANCHORS = [(1, 0), (1, 1)]
+# The words stand at the left end: below the line in the upper half of the picture, else above it.
+# At the right end they would hide the newest values, which come closest to the goal.
+_ANCHORS = [(0, 0), (0, 1)]
 _FLATTEST = 0.04
 _ABOVE = 10
 _NAMED = 2  # curves that the legend always has room for
@@ -131,7 +132,7 @@ class GoalLine(pg.InfiniteLine):  # type: ignore[misc]
     """A line with its words, hidden while there is no goal."""
 
     def __init__(self) -> None:
-        super().__init__(angle=0, label="", labelOpts={"position": 1, "anchors": _ANCHORS})
+        super().__init__(angle=0, label="", labelOpts={"position": 0, "anchors": _ANCHORS})
         self.goal: float | None = None
         # Its words lie over the curves.
         self.setZValue(_ABOVE)

@@ -382,6 +382,8 @@ def test_a_plot_shows_its_goal_over_the_curves_until_it_is_taken_away(qtbot: QtB
     over = there[: there.index(words)]
     assert any(isinstance(item, pg.PlotCurveItem) for item in there)
     assert not any(isinstance(item, pg.PlotCurveItem) for item in over)
+    right = words.mapRectToScene(words.boundingRect()).right()
+    assert right < canvas(plot).width() / 2, "they hide none of the newest values"
     plot.show_goal(None)
     settle(qtbot, plot)
     assert plot.goal is None
