@@ -179,7 +179,9 @@ class NewRunDialog(FormDialog):
         row((self.differs, 1), self.config, on=self._settings, margins=NO_MARGINS)
         # So that nothing moves once they are known.
         self._task.setMinimumHeight(_PICTURE_PX)
-        self._settings.setMinimumHeight(2 * self.fontMetrics().lineSpacing())
+        for line in (self._settings, self.active):
+            # The buttons below stay where they are while the words change.
+            line.setMinimumHeight(2 * self.fontMetrics().lineSpacing())
         for line in (self.no_goal, self.active):
             line.hide()
 

@@ -175,6 +175,11 @@ class PlotGrid(QScrollArea):
             third = (right - left) / 3
             plot.show_cursors((left + third, right - third) if measures else None)
 
+    def take_keyboard(self) -> None:
+        """Give the keyboard to the first plot: its keys move the cursors."""
+        if self.plots:
+            self.plots[0].setFocus()
+
     def show_marks(self, moments: Moments, titles: Mapping[str, str]) -> None:
         """Mark the moments of the runs that are drawn, which have these titles."""
         for cell in self.cells.values():

@@ -103,6 +103,7 @@ class PlotsPage(QWidget):
         controls.follow.toggled.connect(grid.set_follow)
         controls.fit.clicked.connect(grid.fit)
         controls.cursors.toggled.connect(grid.show_cursors)
+        controls.cursors.clicked.connect(grid.take_keyboard)
         controls.export_wanted.connect(self.saving.save)
         controls.save_wanted.connect(self._ask_name)
         controls.layout_wanted.connect(self._show_named)

@@ -118,8 +118,9 @@ def _put(item: pg.PlotCurveItem, points: Points) -> None:
     item.setData(x, y, connect="all" if whole else "finite", skipFiniteCheck=whole)
 
 
-# The words stand at the right end: below the line in the upper half of the picture, else above it.
-_ANCHORS = [(1, 0), (1, 1)]
+# The words stand at the left end: below the line in the upper half of the picture, else above it.
+# At the right end they would hide the newest values, which come closest to the goal.
+_ANCHORS = [(0, 0), (0, 1)]
 _FLATTEST = 0.04
 _ABOVE = 10
 _NAMED = 2  # curves that the legend always has room for
@@ -131,7 +132,7 @@ class GoalLine(pg.InfiniteLine):  # type: ignore[misc]
     """A line with its words, hidden while there is no goal."""
 
     def __init__(self) -> None:
-        super().__init__(angle=0, label="", labelOpts={"position": 1, "anchors": _ANCHORS})
+        super().__init__(angle=0, label="", labelOpts={"position": 0, "anchors": _ANCHORS})
         self.goal: float | None = None
         # Its words lie over the curves.
         self.setZValue(_ABOVE)
@@ -300,8 +301,11 @@ class Cursors:
         self.lines[number].setPos(self.places[number] + by)
         self._moved()
 
-    def words(self, curves: Sequence[DrawnCurve], axis: Axis) -> str:
-        """Return what lies between them: of x, and of each curve."""
+    def words(self, curves: Sequence[DrawnCurve], axis: Axis, reach: float) -> str:
+        """Return what lies between them: of x, and of each curve.
+
+        A value that is further than `reach` from its line says where it is.
+        """
         if not self.lines:
             return ""
         left, right = self.places
@@ -324,7 +328,9 @@ class Cursors:
             same = math.isclose(one.smooth, other.smooth, rel_tol=1e-9)
             sign = "+" if same or other.smooth >= one.smooth else "−"
             change = f"{sign}{text.value(0.0 if same else abs(other.smooth - one.smooth))}"
-            said.append(f"{name}: {text.value(one.smooth)} → {text.value(other.smooth)} ({change})")
+            before = text.value(one.smooth) + _elsewhere(one, first, axis, reach)
+            after = text.value(other.smooth) + _elsewhere(other, second, axis, reach)
+            said.append(f"{name}: {before} → {after} ({change})")
         return (" · " if len(known) == 1 else "\n").join(said)
 
     def take_look(self, colours: Colours, font: QFont) -> None:

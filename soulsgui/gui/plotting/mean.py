@@ -9,6 +9,8 @@ from numpy.typing import NDArray
 from soulsgui.gui.plotting.rows import Axis
 from soulsgui.gui.plotting.series import Piece, Reading, Series
 
+_COUNTED = {Axis.EPISODE: "episode", Axis.ENV_STEP: "env_steps", Axis.UPDATE: "update"}
+
 
 class MeanSeries:
     """Of the smoothed curves of several runs, as far as all of them reach.
@@ -88,6 +90,8 @@ class MeanSeries:
         place = self._members[0].nearest(at)
         mean, low, high = self._mean(np.asarray([at]))[:, 0].tolist()
         found = {"value": mean, "smooth": mean, "low": low, "high": high, "runs": len(self._members)}
+        # The mean stands between the rows of its runs, too.
+        found |= {_COUNTED[self.axis]: round(at)} if self.axis in _COUNTED else {}
         return replace(place, x=at, **found) if place else None
 
 

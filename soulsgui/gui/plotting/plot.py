@@ -216,7 +216,12 @@ class Plot(QFrame):
         self.dragged.emit(*self._cursors.places)
 
     def _measure(self) -> None:
-        self.measured.emit(self._cursors.words(self._curves, self._axis))
+        self.measured.emit(self._cursors.words(self._curves, self._axis, self._reach))
+
+    @property
+    def _reach(self) -> float:
+        """How far along x something is still at a place."""
+        return float(_MARK_REACH_PX * self._view.viewPixelSize()[0])
 
     def dim(self, dimmed: bool) -> None:
         """Fade while what is drawn is not the present."""
@@ -398,15 +403,14 @@ class Plot(QFrame):
         return min(found, default=(0.0, ""))[1]
 
     def _draw_crosshair(self) -> None:
-        reach = _MARK_REACH_PX * self._view.viewPixelSize()[0]
-        words = self._crosshair.read(self._curves, self._axis, self._marks.marks, reach)
+        words = self._crosshair.read(self._curves, self._axis, self._marks.marks, self._reach)
         self.reading = words
         # Values that stand beside the crosshair need not stand in the legend, too.
         if self._legend.has_room(words, len(self._crosshair.readings)):
             self._readout.hide()
         else:
             x_px = round(self._view.mapViewToScene(QPointF(self._crosshair.value(), 0.0)).x())
-            self._readout.show_readings(self._crosshair.readings, self._axis, x_px, reach)
+            self._readout.show_readings(self._crosshair.readings, self._axis, x_px, self._reach)
             words = ""
         self._legend.show_reading(words, bool(self._marks.marks))
 

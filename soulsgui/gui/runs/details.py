@@ -3,6 +3,7 @@
 import os
 from collections.abc import Mapping
 from functools import partial
+from itertools import pairwise
 from pathlib import PurePosixPath, PureWindowsPath
 from typing import Any
 
@@ -140,12 +141,19 @@ class EventsTab(QWidget):
             self._shell.show_page(LOGS, service=event.service or "trainer", run=self._run, time=event.time)
 
 
-class RunSettingsTab(QWidget):
-    """The settings a run works or worked with; the form is made when it is first shown."""
+_TAB = Qt.FocusPolicy.TabFocus
 
-    def __init__(self, feed: Feed, parent: QWidget | None = None) -> None:
+
+class RunSettingsTab(QWidget):
+    """The settings a run works or worked with; the form is made when it is first shown.
+
+    Tab leads into it from the widget `before`.
+    """
+
+    def __init__(self, feed: Feed, before: QWidget, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._feed = feed
+        self._before = before
         self._run = ""
         self.form: SettingsForm | None = None
         self.words = wrapped("", self)
@@ -179,6 +187,9 @@ class RunSettingsTab(QWidget):
         if self.form is None:
             self.form = SettingsForm(self, read_only=True)
             self._column.addWidget(self.form, 1)
+            stops = (one for one in self.form.findChildren(QWidget) if one.focusPolicy() & _TAB)
+            for before, stop in pairwise((self._before, *stops)):
+                QWidget.setTabOrder(before, stop)
         shipped = shipped_values(values.defaults, values.run)
         self.form.load(shipped, own_values(values.run, shipped))
         self.form.show()
@@ -228,10 +239,6 @@ class RunDetails(QWidget):
         self._feed = feed
         self._shell = shell
         self._run: RunSummary | None = None
-        self.checkpoints = CheckpointsTab(feed, shell, self)
-        self.settings = RunSettingsTab(feed, self)
-        self.events = EventsTab(feed, shell, self)
-        self.videos = VideosTab(feed, shell, self)
         self._build()
         self._show()
 
@@ -250,6 +257,11 @@ class RunDetails(QWidget):
         self.tabs = QTabWidget(self)
         self.tabs.setObjectName("runTabs")
         self.tabs.setDocumentMode(True)
+        # Made after what is above them: so Tab goes through them.
+        self.checkpoints = CheckpointsTab(self._feed, self._shell, self)
+        self.settings = RunSettingsTab(self._feed, self.tabs.tabBar(), self)
+        self.events = EventsTab(self._feed, self._shell, self)
+        self.videos = VideosTab(self._feed, self._shell, self)
         self.tabs.addTab(self.checkpoints, "Check&points")
         self.tabs.addTab(self.settings, "Confi&guration")
         self.tabs.addTab(self.events, "&Events")

@@ -111,7 +111,7 @@ _SUMMED = ("env_steps", "episodes", "seconds", "size_bytes")
 def row_look(run: RunSummary) -> Look:
     """Return how the state of a row looks."""
     if isinstance(run, QueuedRow):
-        word = "Next" if run.place == 1 else f"Queue no. {run.place}"
+        word = "Next" if run.place == 1 else f"Place {run.place}"
         return Look("state-waiting", Tone.IDLE, word, 3)
     if not isinstance(run, GroupRow):
         return run_look(run.state)

@@ -53,6 +53,7 @@ class RunsPage(QWidget):
         self._active = ("", False)
         self._wanted = ""
         self._by_hand = False
+        head = self._head()  # made before what is below it: so Tab goes through them
         self.model = RunsModel(self)
         self.landing = self.table = Table("runsTable", "Runs", self)
         self.details = RunDetails(feed, shell, self)
@@ -61,7 +62,7 @@ class RunsPage(QWidget):
         self.queue = QueuePanel(feed, shell, self)
         self.thrown = BinPanel(feed, shell, self)
         self._listed = feed.lists.runs
-        self._build()
+        self._build(head)
         tell = partial(notify_problem, shell)
         self._list = Throttle(self, self._take_runs, 0)
         self._listed.changed.connect(self._list.request)
@@ -83,7 +84,7 @@ class RunsPage(QWidget):
         self._show_connection()
         self._memory.restore(*self._kept)
 
-    def _build(self) -> None:
+    def _build(self, head: QHBoxLayout) -> None:
         self.table.setModel(self.model)
         self.table.sort_by(self.model.column_number("created"), downwards=True)
         # Rows that the filter hides leave the selection one by one.
@@ -104,7 +105,7 @@ class RunsPage(QWidget):
         self.empty.acted.connect(self._shell.open_new_run)
         self._stack = stack(self._splitter, self.empty)
         self._stack.setCurrentIndex(1)
-        column(self._head(), (self._stack, 1), on=self, margins=PAGE_MARGINS)
+        column(head, (self._stack, 1), on=self, margins=PAGE_MARGINS)
 
     def _head(self) -> QHBoxLayout:
         self.words = FilterEdit("Search names, notes, environments, states", self)
@@ -224,11 +225,12 @@ class RunsPage(QWidget):
         self._choose()
 
     def _say_empty(self) -> None:
-        if self._listed.known:
+        none = self._listed.known and not self._listed.entries
+        if none:
             self.empty.say("No run yet", "A run is one training from its beginning to its end.")
         else:
             self.empty.say(why_not(self._feed.connection) or "Reading the list of runs …", "")
-        self.empty.button.setVisible(self._listed.known)
+        self.empty.button.setVisible(none)
 
     def _choose(self) -> None:
         selection = self.table.selectionModel()

@@ -58,7 +58,8 @@ class QueuePanel(QWidget):
         """Show a run of the queue, in which so many wait."""
         self._row = row
         self._title.setText(row.name or f"Run {row.number} of the queue")
-        facts = [f"place {row.place} of {last}", row.env_id, algorithm_title(row), f"seed {row.seed}"]
+        facts = [f"place {row.place} of {last}", f"number {row.number}"]
+        facts += [row.env_id, algorithm_title(row), f"seed {row.seed}"]
         facts += [f"experiment {row.experiment}"] if row.experiment else []
         facts += [f"trial of the sweep {row.sweep}"] if row.sweep else []
         begins = "It begins when those before it have ended, with the settings it was queued with"

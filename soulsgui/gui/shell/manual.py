@@ -5,7 +5,16 @@ from pathlib import Path
 from typing import Any
 
 from PySide6.QtCore import QEvent, Qt, QTimer, QUrl
-from PySide6.QtGui import QDesktopServices, QImage, QKeySequence, QShortcut, QTextCursor, QTextDocument
+from PySide6.QtGui import (
+    QColor,
+    QDesktopServices,
+    QImage,
+    QKeySequence,
+    QPalette,
+    QShortcut,
+    QTextCursor,
+    QTextDocument,
+)
 from PySide6.QtWidgets import QPushButton, QTextBrowser, QWidget
 
 from soulsgui.config.errors import shortened
@@ -106,6 +115,11 @@ class ManualDialog(FittingDialog):
 
     def _read(self, page: Path) -> None:
         self._page = page
+        # What is found stands out among the text, as a chosen entry of a list does.
+        colours, palette = colours_of(self), QPalette()
+        palette.setColor(QPalette.ColorRole.Highlight, QColor(colours.accent))
+        palette.setColor(QPalette.ColorRole.HighlightedText, QColor(colours.on_accent))
+        self.text.setPalette(palette)
         self.text.document().setMarkdown(_read_page(page), _DIALECT)
         self.setWindowTitle(f"Manual: {self.text.document().firstBlock().text()}")
         self.pages.setCurrentIndex(self.pages.findData(str(page)))

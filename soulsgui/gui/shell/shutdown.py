@@ -99,7 +99,11 @@ class ClosingDialog(_LastQuestion):
         saved = "Stopping saves first."
         if run.checkpoint_age_s is not None:
             saved = f"Its last checkpoint is {text.about(run.checkpoint_age_s)} old; stopping saves first."
-        cost = wrapped(f"“{run_title(run)}” continues in the background if you let it. {saved}", self)
+        told = [f"“{run_title(run)}” continues in the background if you let it. {saved}"]
+        if waiting := len(feed.status.queue):
+            which = text.plural(waiting, "The run in the queue follows", "The {n} runs in the queue follow")
+            told.append(f"{which} then; if you stop it, at the next start of SoulsGUI.")
+        cost = wrapped(" ".join(told), self)
         later = muted(wrapped("To come back, open SoulsGUI again.", self))
         self.ask("A run is active", (cost, later), self.stop, self.keep)
         self._run = run.id

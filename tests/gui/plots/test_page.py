@@ -303,7 +303,10 @@ def test_moments_of_the_runs_are_marked_as_far_as_they_are_wanted(
 def test_two_cursors_tell_what_lies_between_them_in_every_plot(qtbot: QtBot, page: PlotsPage) -> None:
     tick(page.metrics, "loss")
     settle(qtbot, page)
-    page.controls.cursors.setChecked(True)
+    page.activateWindow()
+    qtbot.waitUntil(page.isActiveWindow)
+    page.controls.cursors.click()
+    assert plot(page).hasFocus(), "so that its keys move them"
     plot(page).show_cursors((100.0, 300.0))
     plot(page).dragged.emit(100.0, 300.0)
     for name in ("return", "loss"):

@@ -29,6 +29,9 @@ def test_it_is_the_mean_with_a_band_as_far_as_all_runs_reach() -> None:
     found = mean.nearest(310.0)
     assert found is not None
     assert (found.x, found.value, found.low, found.high) == (310.0, pytest.approx(30.0), 10.0, 60.0)
+    between = mean.nearest(314.0)
+    assert between is not None
+    assert (between.x, between.env_steps) == (314.0, 314), "it is not the row of one of its runs"
     far = mean.nearest(5000.0)
     assert far is not None
     assert far.x == 600.0

@@ -281,8 +281,11 @@ def test_lines_stand_where_the_curve_that_is_nearest_has_a_value(plot: Plot) -> 
     cursors.show((60.0, 90.0))
     short, long = straight(range(1, 21)), straight()
     curves = [DrawnCurve(canvas(plot), one, name, 0) for one, name in ((short, "a"), (long, "b"))]
-    words = cursors.words(curves, Axis.EPISODE)
+    words = cursors.words(curves, Axis.EPISODE, reach=2.0)
     assert words.startswith("A episode 60 → B episode 90: 30 episodes\na: no values there\nb: 60.0 → 90.0 ")
+    # One that ends between them says where its last value is.
+    cursors.show((10.0, 90.0))
+    assert "\na: 10.0 → 20.0 at episode 20 (+" in cursors.words(curves, Axis.EPISODE, reach=2.0)
 
 
 def test_a_trace_of_rounding_between_the_lines_is_no_change(plot: Plot) -> None:
@@ -290,7 +293,7 @@ def test_a_trace_of_rounding_between_the_lines_is_no_change(plot: Plot) -> None:
     cursors.show((60.0, 90.0))
     series = Series(RUN, weight=0.0)
     series.append([episodes([60, 90], values=[500.0, 500.0 - 6e-14])])
-    words = cursors.words([DrawnCurve(canvas(plot), series, "a", 0)], Axis.EPISODE)
+    words = cursors.words([DrawnCurve(canvas(plot), series, "a", 0)], Axis.EPISODE, reach=2.0)
     assert words.endswith("a: 500.0 → 500.0 (+0)")
 
 
@@ -379,6 +382,8 @@ def test_a_plot_shows_its_goal_over_the_curves_until_it_is_taken_away(qtbot: QtB
     over = there[: there.index(words)]
     assert any(isinstance(item, pg.PlotCurveItem) for item in there)
     assert not any(isinstance(item, pg.PlotCurveItem) for item in over)
+    right = words.mapRectToScene(words.boundingRect()).right()
+    assert right < canvas(plot).width() / 2, "they hide none of the newest values"
     plot.show_goal(None)
     settle(qtbot, plot)
     assert plot.goal is None

@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QDesktopServices, QGuiApplication
-from PySide6.QtWidgets import QLineEdit, QMessageBox
+from PySide6.QtWidgets import QLineEdit, QMessageBox, QPushButton
 from pytestqt.qtbot import QtBot
 
 from soulsgui.config.schema import shipped_with
@@ -12,6 +12,7 @@ from soulsgui.gui.runs.evaluate import EvaluateDialog
 from soulsgui.gui.runs.page import RunsPage
 from soulsgui.gui.widgets.agree import AgreeDialog
 from soulsgui.gui.widgets.command_button import Stage
+from soulsgui.gui.widgets.inputs import FilterEdit
 from soulsgui.gui.widgets.table import Table
 from soulsgui.wire.control import (
     CheckpointInfo,
@@ -94,6 +95,14 @@ def choose(page: RunsPage, qtbot: QtBot, run: str) -> None:
     qtbot.waitUntil(lambda: page.details.checkpoints.chosen is not None)
 
 
+def test_a_list_that_is_known_is_not_said_to_be_empty_before_it_is_shown(
+    page: RunsPage, server: FakeFeed, shell: FakeShell
+) -> None:
+    again = RunsPage(server, shell)  # type: ignore[arg-type]
+    assert "No run yet" not in words_of(again.empty)
+    again.deleteLater()
+
+
 def test_without_runs_it_says_what_to_do_next(qtbot: QtBot, fake: FakeFeed, shell: FakeShell) -> None:
     fake.answers["runs.list"] = listed()
     page = shown(qtbot, RunsPage(fake, shell))  # type: ignore[arg-type]
@@ -171,6 +180,13 @@ def test_the_settings_of_a_run_can_only_be_read_and_begin_another_one_but_those_
     editor = form.row("ppo.n_steps").editor
     assert (editor.read(), part_of(editor, QLineEdit).isReadOnly()) == ((64, ""), True)
     assert [key for key in BASE if form.edits.modified(key)] == ["ppo.n_steps"]
+    page.activateWindow()
+    qtbot.waitUntil(page.isActiveWindow)
+    refresh = next(one for one in page.findChildren(QPushButton) if one.text() == "Refresh")
+    for above, below in ((refresh, page.table), (details.tabs.tabBar(), part_of(form, FilterEdit))):
+        above.setFocus()
+        qtbot.keyClick(above, Qt.Key.Key_Tab)
+        assert below.hasFocus(), "Tab goes downwards"
     with qtbot.waitSignal(details.again.finished):
         details.again.click()
     ((what, given),) = shell.opened
@@ -526,12 +542,13 @@ def test_the_queue_stands_below_the_active_run_and_its_runs_are_moved_and_taken_
     assert [page.model.name_at(row) for row in range(3)] == ["r3", "queued 4", "queued 7"]
     page.show_where(run="queued 7")
     state = page.model.column_number("state")
-    assert page.model.index(2, state).data() == "Queue no. 2"
+    assert page.model.index(2, state).data() == "Place 2"
     assert page.table.columnWidth(state) >= page.table.sizeHintForColumn(state) > 0, "it is not cut"
     assert page.model.index(2, page.model.column_number("note")).data() == differs
     panel = page.queue
     assert panel.isVisible()
     assert f"the settings it was queued with: {differs}." in words_of(panel)
+    assert "place 2 of 2 · number 7 · " in words_of(panel), "as the command line calls it"
     assert not panel.buttons["later"].isEnabled()
     assert panel.buttons["all"].isHidden()
     panel.buttons["first"].click()

@@ -443,6 +443,19 @@ def give_settings(feed: FakeFeed) -> None:
     feed.sent_of("config.get")[-1].call.answer(CONFIG)
 
 
+def test_the_buttons_stay_while_the_active_run_saves_for_the_first_time(
+    qtbot: QtBot, running: FakeFeed
+) -> None:
+    running.change_run(RUN.model_copy(update={"checkpoint_age_s": None, "goal_return": 475.0}))
+    dialog = new_run(qtbot, running)
+    qtbot.waitUntil(dialog.queue.isVisible)
+    before = dialog.height()
+    running.change_run(RUN.model_copy(update={"goal_return": 475.0}))
+    qtbot.waitUntil(lambda: "checkpoint" in dialog.active.text())
+    qtbot.wait(50)
+    assert dialog.height() == before
+
+
 def test_enter_before_the_settings_are_here_begins_with_them(qtbot: QtBot, running: FakeFeed) -> None:
     dialog = asking(qtbot, running)
     qtbot.keyClicks(dialog.name, "walk")

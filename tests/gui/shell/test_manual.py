@@ -12,6 +12,7 @@ from pytestqt.qtbot import QtBot
 
 from soulsgui.config.paths import shipped
 from soulsgui.gui.clients.invite import InviteDialog
+from soulsgui.gui.colours import DARK
 from soulsgui.gui.config.mending import MendConfigDialog
 from soulsgui.gui.config.page import ConfigDialog
 from soulsgui.gui.shell.about import AboutDialog
@@ -166,6 +167,7 @@ def test_an_open_manual_follows_the_theme(qtbot: QtBot, manual: ManualDialog, bo
     both_themes.choose(ThemeChoice.DARK)
     qtbot.waitUntil(lambda: shade_of_a_picture(manual) < 128)
     assert heading_in_view(manual) == "Overview"
+    assert manual.text.palette().highlight().color().name() == DARK.accent, "what is found is seen"
     manual.close()
     both_themes.choose(ThemeChoice.LIGHT)
     manual.open_at("Overview")

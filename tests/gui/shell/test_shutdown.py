@@ -23,7 +23,7 @@ from soulsgui.gui.shell.window import MainWindow
 from soulsgui.gui.states import Look
 from soulsgui.gui.theme import Theme
 from soulsgui.gui.widgets.command_button import Stage
-from soulsgui.wire.control import RunStatus, ServerStatus, Snapshot, Status
+from soulsgui.wire.control import QueuedRun, RunStatus, ServerStatus, Snapshot, Status
 from tests.gui.fake_feed import HELLO, LIVE, LOST, FakeFeed, refusal
 from tests.gui.reading import part_of
 from tests.gui.shell.conftest import Make
@@ -86,9 +86,13 @@ def idle(qtbot: QtBot, theme: Theme, folders: Folders) -> Closing:
 
 def test_keep_training_is_silent_and_remembered(qtbot: QtBot, closing: Closing, folders: Folders) -> None:
     closing.preferences.remember_runner(HELLO)
+    closing.feed.change_queue([QueuedRun(number=4), QueuedRun(number=7)])
     closing.closer.begin()
     assert closing.closed == []
     words = [label.text() for label in closing.dialog.findChildren(QLabel)]
+    assert any(
+        "The 2 runs in the queue follow then; if you stop it, at the next start" in one for one in words
+    )
     assert "To come back, open SoulsGUI again." in words, "no command that may not be there"
     closing.dialog.remember.setChecked(True)
     closing.dialog.keep.click()
