@@ -101,6 +101,12 @@ def shipped_values(defaults: Mapping[str, Any], *chosen: Mapping[str, Any]) -> d
     return {**defaults, **shipped_with(defaults, *chosen)}
 
 
+def is_idle(key: str, algorithm: str) -> bool:
+    """Whether a setting is of another algorithm than the one that learns."""
+    section = key.partition(".")[0]
+    return section in SECTIONS_OF_ALGORITHMS and section != algorithm
+
+
 def without_effect(keys: Collection[str], algorithm: str) -> str:
     """Return in words which settings are of another algorithm than the one that learns; empty for none."""
     lines = []

@@ -17,7 +17,7 @@ from PySide6.QtWidgets import (
 )
 
 from soulsgui.config.errors import shortened
-from soulsgui.config.schema import shipped_values
+from soulsgui.config.schema import is_idle, shipped_values
 from soulsgui.gui import text
 from soulsgui.gui.config.differences import differing_keys
 from soulsgui.gui.config.page import ConfigDialog
@@ -39,7 +39,7 @@ from soulsgui.gui.widgets.labels import Label, Remark, muted, set_tip, wrapped
 from soulsgui.gui.widgets.presets import ENVIRONMENT, PresetBox, picture_of, time_words
 from soulsgui.wire.control import ApiError, ConfigValues, Preset, RunPlace, SweepStatus
 
-CLIENTS, GOAL, SEED = "clients.local", "stop.mean_return", "seed"
+ALGORITHM, CLIENTS, GOAL, SEED = "algorithm", "clients.local", "stop.mean_return", "seed"
 
 
 @dataclass(frozen=True)
@@ -392,7 +392,9 @@ class NewRunDialog(FormDialog):
         self.picture.setVisible(not picture.isNull())
         base = f"the preset {preset.title}" if preset is not None else "the defaults"
         base = "the checkpoint" if self._checkpoint else base
-        named = [f"{key} = {as_yaml(value)}" for key, value in choice.different(self._wanted).items()]
+        algorithm = str(choice.value(ALGORITHM))
+        different = choice.different(self._wanted).items()
+        named = [f"{key} = {as_yaml(value)}" for key, value in different if not is_idle(key, algorithm)]
         set_tip(self.differs, "\n".join(named))
         self.differs.setText(f"{shortened(', '.join(named))}, else as {base}" if named else f"As {base}")
 

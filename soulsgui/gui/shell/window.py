@@ -455,6 +455,8 @@ class MainWindow(QMainWindow):
         run = self._feed.status.run
         if run_is_active(run.state) and not self._user_chose and self.mode is Mode.SERVER:
             self.show_page(OVERVIEW)
+        elif self.mode is Mode.SERVER:
+            self.pages.make(OVERVIEW)  # it notes when the window was looked at, whatever page is shown
         self._status.request()
 
     def _show_status(self) -> None:

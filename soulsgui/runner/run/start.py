@@ -14,7 +14,7 @@ from soulsgui.config.layers import combine, layers_of, load_run_settings, over_d
 from soulsgui.config.parsing import Layer, unknown_keys
 from soulsgui.config.paths import Folders, RunFolder
 from soulsgui.config.rules import broken_rules
-from soulsgui.config.schema import Settings, all_settings, public_values, without_effect
+from soulsgui.config.schema import Settings, all_settings, is_idle, public_values, without_effect
 from soulsgui.errors import (
     CheckpointError,
     EnvironmentCheckError,
@@ -73,7 +73,11 @@ def _words(value: Any) -> str:
 
 def _summary(base: str, made_from: Settings, settings: Settings, asked: Collection[str]) -> str:
     known = all_settings()
-    changes = [one for one in changed(made_from, settings) if not known[one.key].effect.of_server]
+    changes = [
+        one
+        for one in changed(made_from, settings)
+        if not known[one.key].effect.of_server and not is_idle(one.key, settings.algorithm)
+    ]
     changes.sort(key=lambda one: one.key not in asked)  # what this run alone has, first: the end may be cut
     return config_summary({one.key: one.after for one in changes}, base)
 

@@ -395,11 +395,12 @@ def test_settings_are_shown_once_the_preset_of_the_file_is_known_too(qtbot: QtBo
 
 def test_settings_that_differ_are_shown_in_as_many_lines_as_they_take(qtbot: QtBot, feed: FakeFeed) -> None:
     keys = [key for key in defaults_layer().values if key.startswith("ppo.")]
-    saved = dict.fromkeys(keys, 0.125)
+    saved = dict.fromkeys(keys, 0.125) | {"dqn.gamma": 0.5}
     feed.answers["config.get"] = CONFIG | {"defaults": dict(defaults_layer().values), "saved": saved}
     dialog = new_run(qtbot, feed)
     said = dialog.differs.text()
     assert said.endswith("…, else as the defaults")
+    assert "dqn.gamma" not in dialog.differs.toolTip(), "it means nothing to PPO"
     assert 200 < len(said) < 250
     qtbot.waitUntil(lambda: dialog.differs.height() >= dialog.differs.heightForWidth(dialog.differs.width()))
     assert dialog.differs.height() > 2 * dialog.fontMetrics().lineSpacing()

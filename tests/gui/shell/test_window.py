@@ -423,6 +423,7 @@ def test_a_window_opens_on_a_run_that_goes_on_unless_a_page_was_chosen(
         window.show_page(chosen)
     feed.take_snapshot(RUNNING)
     assert window.pages.shown == shown
+    assert window.pages.made("overview"), "it notes when the window was looked at, on whatever page"
 
 
 def test_title_and_status_line_say_how_the_run_goes(qtbot: QtBot, running: MainWindow) -> None:

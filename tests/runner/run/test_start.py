@@ -83,7 +83,8 @@ def test_a_new_run_says_which_of_its_settings_differ_from_what_it_is_made_from(
     assert said() == "ppo.clip = 0.1, else as preset cartpole_ppo"
     window = {"stop.window": 50}  # in the file it stands behind the clip; here comes first what was asked for
     assert said(overrides=window) == "stop.window = 50, ppo.clip = 0.1, else as preset cartpole_ppo"
-    assert said(preset="cartpole_dqn").endswith(", else as preset cartpole_dqn"), "one's own settings win"
+    assert said(preset="cartpole_dqn") == "as preset cartpole_dqn", "those of PPO mean nothing to DQN"
+    assert said(preset="cartpole_dqn", overrides={"stop.window": 50}).startswith("stop.window = 50, else")
     stopped.make()
     saved = stopped.run.manual_saves / "a"
     save(saved, stopped.run, "manual", 300)
