@@ -764,7 +764,7 @@ def test_a_link_goes_into_a_private_file_and_off_the_command_line(terminal: Term
         process = subprocess.Popen(words, stdout=output, stderr=output)
     kept = tmp_path / "config" / "servers" / "server-1.soulsgui"
     try:
-        until_now(lambda: b"No answer from 127.0.0.1" in log.read_bytes(), 30)
+        until_now(lambda: b"No answer from 127.0.0.1" in log.read_bytes())
         words = psutil.Process(process.pid).cmdline()
         assert str(kept) in words
         assert not [word for word in words if word.startswith("soulsgui:")]

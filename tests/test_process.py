@@ -14,8 +14,7 @@ import pytest
 from soulsgui.process import CountingHandler, Terminal, own_terminal, setup_logging
 from tests.faults.waiting import LIMIT_S
 
-HOLD, GO_ON = b"\x13", b"\x11"  # Ctrl+S, Ctrl+Q
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="its terminals can't be held")
+termios = pytest.importorskip("termios", reason="terminals of Windows can't be held")
 
 
 class Screen:
@@ -35,8 +34,12 @@ class Screen:
             self.seen += os.read(self.end, 65536)
         return self.seen
 
-    def press(self, keys: bytes) -> None:
-        os.write(self.end, keys)
+    def hold(self) -> None:
+        """As Ctrl+S does, but when this returns."""
+        termios.tcflow(self.stream.fileno(), termios.TCOOFF)
+
+    def go_on(self) -> None:
+        termios.tcflow(self.stream.fileno(), termios.TCOON)
 
     def close(self) -> None:
         """The terminal is closed."""
@@ -72,11 +75,11 @@ def test_lines_stay_and_the_line_below_them_is_shown_in_place(screen: Screen, te
 def test_a_held_terminal_holds_nobody_and_shows_the_present(screen: Screen, terminal: Terminal) -> None:
     terminal.show("the first")
     screen.until(b"the first")
-    screen.press(HOLD)
+    screen.hold()
     for number in range(5000):
         terminal.show(f"line {number};")
     terminal.write("WARNING said meanwhile\n")
-    screen.press(GO_ON)
+    screen.go_on()
     seen = screen.until(b"line 4999;")
     assert b"said meanwhile" in seen
     assert b"line 2500;" not in seen
@@ -86,11 +89,11 @@ def test_a_held_terminal_holds_nobody_and_shows_the_present(screen: Screen, term
 def test_a_terminal_that_is_held_to_the_end_keeps_no_process(screen: Screen, terminal: Terminal) -> None:
     terminal.show("the first")
     screen.until(b"the first")
-    screen.press(HOLD)
+    screen.hold()
     terminal.show("never seen")
     terminal.end()
     assert b"never seen" not in screen.seen
-    screen.press(GO_ON)
+    screen.go_on()
     screen.until(b"never seen")
     screen.close()
 
@@ -110,10 +113,10 @@ def test_the_log_goes_through_it_and_comes_back(screen: Screen, monkeypatch: pyt
     setup_logging()
     with own_terminal() as terminal:
         assert terminal is not None
-        screen.press(HOLD)
+        screen.hold()
         logging.getLogger("a").info("held")
         logging.getLogger("a").info("held, too")
-        screen.press(GO_ON)
+        screen.go_on()
         screen.until(b"held, too")
     logging.getLogger("a").info("afterwards")
     screen.until(b"afterwards")

@@ -4,6 +4,7 @@ import ctypes
 import getpass
 import ipaddress
 import os
+import random
 import re
 import shutil
 import socket
@@ -11,6 +12,7 @@ import struct
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,13 +31,20 @@ def user_name() -> str:
         return str(os.getuid()) if hasattr(os, "getuid") else "user"
 
 
+_LISTENED_AT = range(20_000, 30_000)
+"""Ports below those that systems give to outgoing connections: Linux from 32,768 on, others from 49,152."""
+
+
 def free_port(host: str = "127.0.0.1") -> int:
-    """A TCP port of `host` that is free at this moment."""
+    """A TCP port of `host` that is free at this moment, and is not taken by an outgoing connection later."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    for port in random.SystemRandom().sample(_LISTENED_AT, 20):
+        with suppress(OSError), socket.socket(family, socket.SOCK_STREAM) as probe:
+            probe.bind((host, port))
+            return port
     with socket.socket(family, socket.SOCK_STREAM) as probe:
         probe.bind((host, 0))
-        port: int = probe.getsockname()[1]
-        return port
+        return int(probe.getsockname()[1])
 
 
 def who_listens(port: int) -> str | None:

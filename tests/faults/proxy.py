@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any, TypeVar
 
+from soulsgui.system import free_port
 from soulsgui.wire.connection import Address
 from tests.faults.waiting import LIMIT_S
 
@@ -35,8 +36,8 @@ class Proxy:
         self._thread.start()
         self._flows = asyncio.Event()
         self._flows.set()
+        port = port or free_port(host)  # no connection takes it: another proxy may follow there
         self._server = self._run(asyncio.start_server(self._accept, host, port))
-        port = self._server.sockets[0].getsockname()[1]
         self.address = replace(target, host=host, port=port)
 
     def stall(self) -> None:

@@ -28,8 +28,10 @@ from soulsgui.runner.server.reader import Turn
 from soulsgui.runner.server.redis_server import RedisServer, ensure_server
 from soulsgui.runner.services.outcome import RestartLimits
 from soulsgui.runner.services.service import Health
+from soulsgui.runner.services.supervisor import Supervisor
 from soulsgui.system import process_identity
 from soulsgui.wire.control import COMMANDS, CheckpointInfo, ClientStatus, ErrorCode, ServiceStatus
+from soulsgui.wire.keys import TELEMETRY
 from soulsgui.wire.messages.base import Instance
 from soulsgui.wire.messages.heartbeat import EXPIRY_S, Heartbeat
 from soulsgui.wire.messages.node import Reject, Rejects
@@ -200,6 +202,20 @@ async def test_an_environment_that_does_not_work_leaves_nothing(
             assert list(folders.runs.iterdir()) == []
             assert list(service_states(runner)) == ["redis"]
             assert run_is(runner, "none")
+
+
+async def test_a_run_whose_telemetry_is_late_has_begun(
+    folders: Folders, fake_services: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    in_time = Supervisor.wait_ready
+
+    async def late(supervisor: Supervisor, name: str, _limit_s: float) -> bool | None:
+        return False if name == TELEMETRY else await in_time(supervisor, name, LIMIT_S)
+
+    monkeypatch.setattr(Supervisor, "wait_ready", late)
+    async with opened(new_runner(folders)) as runner:
+        place = await call(runner, "run.start")
+        assert place["run_id"] == runner.status().run.id
 
 
 async def test_a_slow_check_is_told_of_while_it_goes_on_with_its_end_and_can_be_stopped(

@@ -31,13 +31,13 @@ from soulsgui.wire.messages.heartbeat import EXPIRY_S
 from soulsgui.wire.messages.server_config import ServerConfig
 from soulsgui.wire.messages.session import Grant, RoundShare
 from tests.faults.server import FaultyServer
-from tests.faults.waiting import until
+from tests.faults.waiting import LIMIT_S, until
 from tests.sampling.free_trainer import beat_of, wish_for
 from tests.training.nodes import small_settings
 
 CONFIG = ServerConfig(run_id="run-1", attempt=1, contract="x", spaces={}, policy={})
-AT_ONCE_S = 10.0
-"""Less than the half minute after which these tests let things be looked at and told without a reason."""
+_WITHOUT_A_REASON_S = 2 * LIMIT_S
+"""After so long things are looked at and told by themselves: what a test waits for came at once."""
 
 
 class _Server:
@@ -65,8 +65,8 @@ def trainer(redis_address: Address, redis_client: redis.Redis) -> _Server:
 
 @pytest.fixture
 def link(redis_address: Address, monkeypatch: pytest.MonkeyPatch) -> Iterator[ClientLink]:
-    monkeypatch.setattr(downloader, "_LOOK_AT_LEAST_EVERY_S", 30.0)
-    monkeypatch.setattr(heartbeat, "PERIOD_S", 30.0)
+    monkeypatch.setattr(downloader, "_LOOK_AT_LEAST_EVERY_S", _WITHOUT_A_REASON_S)
+    monkeypatch.setattr(heartbeat, "PERIOD_S", _WITHOUT_A_REASON_S)
     made = ClientLink(redis_address, "c", 2, threading.Event())
     made.open()
     yield made
@@ -88,15 +88,15 @@ def test_weights_and_wishes_are_heard_and_answered_at_once(link: ClientLink, tra
     until(trainer.beat, "the first beat")
     for model_id in (3, 4):
         trainer.publish(model_id)
-        assert link.wait(lambda view, wanted=model_id: _model_id(view) == wanted, AT_ONCE_S)
+        assert link.wait(lambda view, wanted=model_id: _model_id(view) == wanted, LIMIT_S)
         np.testing.assert_array_equal(link.view.tensors["w"], np.full(3, model_id, np.float32))
     assert link.view.config == CONFIG
     wish = trainer.wish("pause")
-    assert link.wait(lambda view: view.wish == wish, AT_ONCE_S)
+    assert link.wait(lambda view: view.wish == wish, LIMIT_S)
     link.answer(wish)
     link.set_phase("paused")
     told = lambda: (beat := trainer.beat()) and beat.answered and beat.phase == "paused"  # noqa: E731
-    until(told, "the answer", AT_ONCE_S)
+    until(told, "the answer")
 
 
 @pytest.mark.allow_warnings
@@ -277,6 +277,6 @@ def test_newer_weights_tell_which_samples_are_too_old(
     for model_id in (1, 2, 3):
         uploader.push_chunk(b"x" * 100, 10, model_id)
     trainer.publish(4)
-    assert link.wait(lambda view: _model_id(view) == 4, AT_ONCE_S)
+    assert link.wait(lambda view: _model_id(view) == 4, LIMIT_S)
     until(lambda: link.progress.buffered_bytes == 100 * left, "the others wait")
     assert link.progress.dropped == 10 * (3 - left)

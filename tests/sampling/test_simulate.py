@@ -46,7 +46,7 @@ def test_simulated_clients_are_trained_with_and_obey(
 ) -> None:
     # Put on the roster, as the runner does.
     redis_client.hset(keys.clients, mapping={f"sim-{number}": "{}" for number in range(1, COUNT + 1)})
-    settings = small_settings(ppo__n_clients=COUNT, ppo__round_timeout=20.0)
+    settings = small_settings(ppo__n_clients=COUNT, ppo__round_timeout=LIMIT_S)
     wish, beat = partial(wish_for, redis_client, keys), partial(beat_of, redis_client, keys)
     with running_node(redis_address, tmp_path, settings) as node, playing(redis_address):
         state = node.wait_for_updates(3)

@@ -23,6 +23,7 @@ from soulsgui.sampling.workers import SpreadStepper
 from soulsgui.system import kill_descendants
 from soulsgui.wire.codec import send
 from soulsgui.wire.messages.server_config import ON_POLICY
+from tests.faults.waiting import LIMIT_S
 
 TOYS = "tests.environments.toys"
 
@@ -141,7 +142,7 @@ def test_a_worker_that_hangs_ends_also_when_its_client_is_gone() -> None:
             process.stdout.close()
             env = ("tests.sampling.odd_toys:ToysHangs-v0", {}, [])
             send(process.stdin, {"env": json.dumps(env), "num_envs": 1, "hang_s": 0.5})  # type: ignore[arg-type]
-            assert process.wait(60.0) == 1
+            assert process.wait(LIMIT_S) == 1
     finally:
         process.kill()
         process.wait()

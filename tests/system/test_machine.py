@@ -36,6 +36,14 @@ def test_a_free_port_can_be_listened_on(host: str) -> None:
         server.bind((host, port))
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="others do not tell which ports these are")
+def test_no_outgoing_connection_takes_a_free_port() -> None:
+    least = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    if least < 30_000:
+        pytest.skip("here they may have nearly any")
+    assert max(free_port() for _ in range(100)) < least
+
+
 def test_the_program_that_listens_is_named_and_of_others_nobody() -> None:
     with socket.socket() as server:
         server.bind(("127.0.0.1", 0))

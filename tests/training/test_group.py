@@ -18,7 +18,7 @@ from soulsgui.training import group
 from soulsgui.training.checkpoint import newest_resumable
 from soulsgui.training.group import LearnerLostError, learning_together
 from soulsgui.wire.connection import Address, connect
-from tests.faults.waiting import until
+from tests.faults.waiting import LIMIT_S, until
 from tests.training.nodes import (
     RunningNode,
     dqn_settings,
@@ -129,7 +129,7 @@ def test_when_the_trainer_is_killed_the_others_end() -> None:
         helper = psutil.Process(int(leader.stdout.readline()))
         leader.kill()
         leader.wait()
-        helper.wait(60)
+        helper.wait(LIMIT_S)
 
 
 def test_one_that_does_not_even_start_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

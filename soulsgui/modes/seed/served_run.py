@@ -158,6 +158,7 @@ class ServedRun:
 
     def _look_at_clients(self, now: float) -> None:
         """See who is to be served; forget who is silent, not let in, or not on the roster any more."""
+        self._exchange()  # what was refused at the last look is not to be refused again
         connection, keys = self._link.redis, self._keys
         servers = int(self._settings["central.inference_servers"])
         everybody = [name for name in clients_of(connection, keys) if not inference_number(name)]

@@ -4,6 +4,7 @@ import asyncio
 import hashlib
 import logging
 import os
+import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -233,11 +234,15 @@ class RunServices:
         return living
 
     async def until_ready(self) -> bool | None:
-        """Return once trainer and telemetry are ready, as `Supervisor.wait_ready` does."""
-        for name in _NODES:
-            if not (ready := await self._supervisor.wait_ready(name, READY_LIMIT_S)):
-                return ready
-        return True
+        """Return once trainer and telemetry are ready, as `Supervisor.wait_ready` does.
+
+        Where telemetry alone is late the run goes on all the same: it has begun.
+        """
+        deadline = time.monotonic() + READY_LIMIT_S
+        if not (ready := await self._supervisor.wait_ready(TRAINER, READY_LIMIT_S)):
+            return ready
+        told = await self._supervisor.wait_ready(TELEMETRY, max(deadline - time.monotonic(), 0.0))
+        return None if told is None else True
 
     async def end_clients(self, evaluator_grace_s: float | None) -> None:
         """End clients and evaluator; the trainer takes nothing of them any more, telemetry all that came.

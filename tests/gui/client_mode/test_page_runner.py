@@ -154,7 +154,7 @@ def test_a_pasted_link_is_asked_about_then_played_for_without_torch_until_it_is_
     answer(page, "Forget")
     pc.wait(lambda: page.servers.chosen is None, "it is forgotten")
     pc.wait(lambda: training.client_state(name) == "left", "it said goodbye")
-    assert not list(pc.folders.servers.iterdir())
+    pc.wait(lambda: not list(pc.folders.servers.iterdir()), "its files are gone")
 
     pc.side.open_invitation(invitation)
     pc.click(page.consent.accept)

@@ -4,8 +4,16 @@ from collections.abc import Iterator
 
 import pytest
 
+from soulsgui.modes.seed import served_run
 from soulsgui.wire.connection import Address
+from tests.faults.waiting import LIMIT_S
 from tests.modes.seed.serving import HandClient, HandTrainer, ServingThread
+
+
+@pytest.fixture(autouse=True)
+def _nobody_is_silent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is written by hand beats while a test waits: a busy machine may stop that for some seconds."""
+    monkeypatch.setattr(served_run, "LATE_S", LIMIT_S)
 
 
 @pytest.fixture

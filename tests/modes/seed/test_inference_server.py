@@ -597,6 +597,25 @@ def test_a_client_for_whose_environments_no_numbers_are_left_is_told_so_and_the_
 
 
 @pytest.mark.allow_warnings
+def test_who_is_refused_is_told_so_once_also_where_a_look_takes_longer_than_a_request_is_waited_for(
+    # Time is to go back once nobody serves any more.
+    monkeypatch: pytest.MonkeyPatch,
+    trainer: HandTrainer,
+    serving: ServingThread,
+    client: HandClient,
+) -> None:
+    client.ask(0)
+    monkeypatch.setattr(served_run, "LATE_S", math.inf)
+    monkeypatch.setattr(served_run, "MAX_ENVS", client.num_envs)
+    monkeypatch.setattr(served_run, "time", Mock(monotonic=itertools.count(time.monotonic(), 10.0).__next__))
+    other = HandClient(trainer, "d")
+    assert other.ask(0).refused
+    turns = serving.server.figures.turns
+    trainer.until(lambda: serving.server.figures.turns > turns + 2, "two more looks")
+    assert serving.server.figures.unreadable == 1
+
+
+@pytest.mark.allow_warnings
 @settings(inference="server")
 def test_a_client_without_a_policy_ends_with_what_its_inference_server_refuses_it_for(
     trainer: HandTrainer,

@@ -12,11 +12,10 @@ import torch
 from torch import Tensor
 
 from soulsgui.wire.codec import pack, unpack
+from tests.faults.waiting import LIMIT_S
 from tests.rl.agents.cases import CASES as EVERY
 from tests.rl.agents.cases import MEMBERS, Case, ppo_case, taking
 from tests.rl.support import changed, random_batch
-
-_WITHIN_S = 20.0
 
 
 class Meeting:
@@ -24,7 +23,7 @@ class Meeting:
 
     def __init__(self, size: int) -> None:
         self.size = size
-        self.barrier = threading.Barrier(size, timeout=_WITHIN_S)
+        self.barrier = threading.Barrier(size, timeout=LIMIT_S)
         self.queues: list[queue.SimpleQueue[bytes]] = [queue.SimpleQueue() for _ in range(size)]
         self.tensors: list[Tensor] = [torch.zeros(())] * size
 
@@ -42,7 +41,7 @@ class GradientMember:
             each.put(pack(message))
 
     def told(self) -> Mapping[str, Any] | None:
-        data = self._meeting.queues[self.rank].get(timeout=_WITHIN_S)
+        data = self._meeting.queues[self.rank].get(timeout=LIMIT_S)
         return unpack(data) if data else None
 
     def end(self) -> None:
@@ -115,7 +114,7 @@ def test_together_agents_learn_what_one_learns_alone(case: Case) -> None:
         finally:
             members[0].end()
         for each in serving:
-            each.result(_WITHIN_S)
+            each.result(LIMIT_S)
     (expected, _), (found, _) = alone.state(), leader.state()
     for name, array in expected.items():
         np.testing.assert_allclose(found[name], array, rtol=2e-3, atol=2e-4, err_msg=name)
