@@ -533,12 +533,12 @@ def test_new_run_leads_to_its_settings_and_takes_what_is_saved_there(
     window: Any = QWidget()
     window.open_config, window.settings, window.notify = shell.open_config, shell.settings, shell.notify
     qtbot.addWidget(window)
-    chosen = {"ppo.gamma": 0.9, "ppo.epochs": DEFAULTS["ppo.epochs"], "seed": 7}
+    chosen = {"dqn.gamma": 0.9, "dqn.batch_size": DEFAULTS["dqn.batch_size"], "seed": 7}
     new_run = NewRunDialog(fake, chosen, "cartpole_dqn", parent=window)
     new_run.open()
     qtbot.waitUntil(new_run.config.isEnabled)
     assert new_run.differs.text() == (
-        "env.num_envs = 2, seed = 7, ppo.gamma = 0.9, else as the preset CartPole with double DQN"
+        "env.num_envs = 2, seed = 7, dqn.gamma = 0.9, else as the preset CartPole with double DQN"
     )
 
     def opened() -> ConfigDialog:
@@ -553,7 +553,7 @@ def test_new_run_leads_to_its_settings_and_takes_what_is_saved_there(
         "preset": "cartpole_dqn",
         "seed": 7,
         "env": {"num_envs": 2},
-        "ppo": {"gamma": 0.9},
+        "dqn": {"gamma": 0.9},
         "alerts": {"webhook": "https://example.org/x"},
     }
     dialog.editor.views.setCurrentWidget(dialog.editor.server)
@@ -567,7 +567,7 @@ def test_new_run_leads_to_its_settings_and_takes_what_is_saved_there(
     with qtbot.waitSignal(dialog.editor.head.save.finished):
         dialog.editor.head.save.click()
     dialog.close()
-    said = "env.num_envs = 2, seed = 21, ppo.gamma = 0.9, else as the preset CartPole with double DQN"
+    said = "env.num_envs = 2, seed = 21, dqn.gamma = 0.9, else as the preset CartPole with double DQN"
     qtbot.waitUntil(lambda: new_run.differs.text() == said)
     assert new_run.preset.currentText() == "Current settings"
     fake.answers["run.start"] = {"run_id": "r2", "run_dir": ""}
