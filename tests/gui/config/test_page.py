@@ -554,6 +554,7 @@ def test_new_run_leads_to_its_settings_and_takes_what_is_saved_there(
         "seed": 7,
         "env": {"num_envs": 2},
         "dqn": {"gamma": 0.9},
+        "ppo": {"gamma": 0.995},
         "alerts": {"webhook": "https://example.org/x"},
     }
     dialog.editor.views.setCurrentWidget(dialog.editor.server)
