@@ -6,6 +6,7 @@ from contextlib import suppress
 from itertools import groupby
 from typing import Any
 
+import shiboken6
 from PySide6.QtCore import QModelIndex, QPersistentModelIndex, QSize, Qt, QTimer
 from PySide6.QtGui import QFocusEvent, QFont, QIcon, QKeyEvent, QPixmap, QStandardItem, QStandardItemModel
 from PySide6.QtWidgets import (
@@ -149,6 +150,8 @@ class PresetBox(QComboBox):
 
     def _choose_typed(self) -> None:
         """Choose the first that fits what was typed; without any it stays as it was."""
+        if not shiboken6.isValid(self.popup):
+            return  # it loses the keyboard by its end
         if self.popup.isVisible() and self.popup.currentIndex().data(_PLACE) is not None:
             return  # the list chooses what is marked there
         typed = self._line.text().strip() if self._line.isModified() else ""

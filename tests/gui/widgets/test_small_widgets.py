@@ -1,6 +1,7 @@
 from typing import Any
 
 import pytest
+import shiboken6
 from PySide6.QtCore import QEvent, QPointF, Qt
 from PySide6.QtGui import QCursor, QEnterEvent, QKeySequence, QStandardItemModel, QTextDocument
 from PySide6.QtWidgets import (
@@ -251,6 +252,18 @@ def test_a_time_keeps_off_the_edge_of_its_field_and_is_whole(qtbot: QtBot) -> No
     margin = inner.textMargins().left()
     assert margin > 0
     assert inner.width() - margin > inner.fontMetrics().horizontalAdvance("00:00")
+
+
+def test_a_box_of_presets_may_end_while_it_has_the_keyboard(qtbot: QtBot, theme: Theme) -> None:
+    window = QWidget()
+    box = PresetBox("None", window)
+    window.show()
+    window.activateWindow()
+    box.setFocus()
+    qtbot.waitUntil(box.hasFocus)
+    with qtbot.captureExceptions() as told:
+        shiboken6.delete(window)
+    assert told == []
 
 
 def test_presets_stand_under_their_tasks_which_can_not_be_chosen(qtbot: QtBot) -> None:
