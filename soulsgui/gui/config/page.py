@@ -64,6 +64,7 @@ class ConfigEditor(QWidget):
         self._soon.timeout.connect(self._settle)
         self._build()
         self._listen()
+        self._memory.restore(self.views, self.views.differences.table, self.running.table)
         self._show_state()
 
     def _build(self) -> None:
@@ -79,7 +80,6 @@ class ConfigEditor(QWidget):
         self.views.addTab(self.running, "&Running")
         self.server = ServerTab(self._feed, self._shell, self)
         self.views.addTab(self.server, "Ser&ver")
-        self._memory.restore(self.views, self.views.differences.table, self.running.table)
         self._of_file = QWidget(self)
         parts = self.head, self.presets, self.conflict_bar, self.problem_bar
         column(*parts, on=self._of_file, margins=NO_MARGINS)

@@ -497,7 +497,11 @@ def test_the_tab_in_front_comes_back_at_the_next_start(
     again = ConfigPage(played, window)  # type: ignore[arg-type]
     qtbot.addWidget(again)
     page.show()
+    again.show()
     assert again.views.currentWidget() is again.server
+    assert not again.head.isVisible(), "what is about the file lies over the tab"
+    again.views.setCurrentIndex(FORM)
+    assert again.head.isVisible()
 
 
 def test_the_dialog_stays_at_enter_and_asks_when_it_is_closed(
