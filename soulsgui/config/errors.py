@@ -44,7 +44,7 @@ class Problem:
         place = f"{self.source}, line {self.line}" if self.line else self.source
         shown = f" = {shortened(repr(self.value))}" if self.value is not None else ""
         hint = f" Did you mean {self.nearest}?" if self.nearest else ""
-        subject = f"{self.key}{shown}: " if self.key else ""
+        subject = f"{shortened(self.key)}{shown}: " if self.key else ""
         return f"{place}: {subject}{self.reason}{hint}"
 
 

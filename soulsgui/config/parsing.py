@@ -45,6 +45,9 @@ _WIDE = (
 MOST_PARTS = 10_000  # entries a value may have, those of its parts included
 DEEPEST = 40  # levels a value may have
 _DEEPEST_BRACKETS = 100  # `[` and `{` open at a time: more than any value has that is read
+_MOST_MERGED = (
+    1_000  # entries that maps take from others (`<<`): what that takes may grow with the square of it
+)
 _MOST_DIGITS = 1_000  # of a whole number; of more than 4,300 Python writes none
 _TOO_LARGE = 10**_MOST_DIGITS
 _TOO_LONG = f"a number of more than {_MOST_DIGITS:,} digits"
@@ -152,6 +155,16 @@ class _Constructor(RoundTripConstructor):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.again: list[_Again] = []
+        self._merged = 0
+
+    def flatten_mapping(self, node: Any) -> Any:
+        """Return the maps that are merged into one."""
+        found = super().flatten_mapping(node)
+        self._merged += sum(len(one) + 1 for one in found)
+        if self._merged > _MOST_MERGED:
+            reason = f"more than {_MOST_MERGED:,} entries are merged (<<)"
+            raise ConstructorError(None, None, reason, node.start_mark)
+        return found
 
     def check_mapping_key(self, node: Any, key_node: Any, mapping: Any, key: Any, value: Any) -> bool:
         """Whether to put a key into a map: the first one stays."""
@@ -368,13 +381,20 @@ class NotPlainError(ValueError):
 def plain(value: Any) -> Any:
     """Return a YAML value without the round-trip wrappers.
 
-    An alias may stand for a whole branch and be used again and again, so that a few lines make billions of
-    entries, or for a branch that holds it: both end here.
+    An alias may stand for a whole branch or a long text and be used again and again, so that a few lines make
+    billions of entries or letters, or for a branch that holds it: all that ends here.
 
     Raises:
         NotPlainError: It holds what JSON does not know, itself, or too much.
     """
-    parts = 0
+    parts = letters = 0
+
+    def text(value: Any) -> str:
+        nonlocal letters
+        letters += len(found := str(value))
+        if letters > MOST_BYTES:
+            raise NotPlainError(f"has more than {MOST_BYTES:,} letters.")
+        return found
 
     def copy(value: Any, depth: int) -> Any:
         nonlocal parts
@@ -384,14 +404,16 @@ def plain(value: Any) -> Any:
         if depth > DEEPEST:
             raise NotPlainError(f"contains itself, or is nested deeper than {DEEPEST} levels.")
         if isinstance(value, dict):
-            return {str(key): copy(inner, depth + 1) for key, inner in value.items()}
+            return {text(key): copy(inner, depth + 1) for key, inner in value.items()}
         if isinstance(value, (list, tuple)):
             return [copy(inner, depth + 1) for inner in value]
         if isinstance(value, bool) or value is None:
             return value
         if isinstance(value, int) and abs(value) >= _TOO_LARGE:
             raise NotPlainError(f"contains {_TOO_LONG}.")
-        for kind in (int, float, str):
+        if isinstance(value, str):
+            return text(value)
+        for kind in (int, float):
             if isinstance(value, kind):
                 return kind(value)
         what = "binary data" if isinstance(value, bytes) else f"a value of the kind {type(value).__name__}"

@@ -15,6 +15,7 @@ from soulsgui.config.errors import MOST_TOLD, ConfigError, Problem, file_problem
 from soulsgui.config.layers import combine, over_defaults
 from soulsgui.config.parsing import Layer, NotPlainError, parse_tree, plain, read_settings
 from soulsgui.config.schema import all_settings
+from soulsgui.errors import printable
 
 
 class Taken(NamedTuple):
@@ -51,7 +52,7 @@ class Imported:
     @property
     def left_out_words(self) -> list[str]:
         """A line for each setting that was not taken over; not one for each of thousands."""
-        lines = [f"{shortened(key)}: {reason}" for key, reason in self.left_out.items()]
+        lines = [printable(f"{shortened(key)}: {reason}", None) for key, reason in self.left_out.items()]
         more = len(lines) - MOST_TOLD
         return [*lines[:MOST_TOLD], f"… and {more:,} more."] if more > 0 else lines
 
@@ -154,7 +155,7 @@ class _Theirs:
     def get(self, *keys: str) -> Any:
         """Return the value of the first of these keys that is set; the keys are asked for."""
         self._asked.update(keys)
-        return self.peek(self.first(*keys))
+        return next((value for key in keys if (value := self.peek(key)) is not None), None)
 
     def number(self, *keys: str) -> Any:
         """Return the number under the first of these keys that is set; None where none is."""
@@ -191,12 +192,13 @@ def _places(key: str) -> list[str]:
 
 
 def _leaves(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Iterate over what is no map, by dotted key."""
+    """Iterate over what is no map, by dotted key; a long one, which SoulsAI has not, is shortened."""
     for name, value in tree.items():
+        key = shortened(f"{prefix}{name}")
         if isinstance(value, dict):
-            yield from _leaves(value, f"{prefix}{name}.")
+            yield from _leaves(value, f"{key}.")
         else:
-            yield f"{prefix}{name}", value
+            yield key, value
 
 
 def _taken(theirs: _Theirs) -> dict[str, Taken]:
@@ -510,7 +512,7 @@ def _ramp(scheduler: Any, theirs: _Theirs, value: Callable[[Any], float]) -> dic
     batches, steps = (theirs.number(f"dqn.{name}") for name in _RHYTHM[1:])
     if not batches or not steps:
         raise _NoCounterpartError("its schedule needs dqn.train_epochs and dqn.update_samples, too.")
-    over = round(told["steps"] * steps / batches)
+    over = round(_number(told["steps"]) * steps / batches)
     return {"schedule": "linear", "from": value(told["start"]), "to": value(told["end"]), "over": over}
 
 
@@ -667,7 +669,6 @@ _AS_HERE: dict[str, Any] = {
     "load_checkpoint": False,
     "load_checkpoint_config": False,
     "max_episodes": -1,
-    "watchdog.enable": False,
 }
 """Values that ask for nothing else than what is done here: nobody needs to be told of them."""
 

@@ -288,6 +288,21 @@ def test_deep_nesting_is_told_with_its_line_before_it_takes_long(tmp_path: Path,
     assert time.process_time() - begun < 3.0
 
 
+def test_text_that_aliases_repeat_and_maps_that_merge_again_and_again_are_told_before_they_take_long() -> (
+    None
+):
+    begun = time.process_time()
+    long, again = "x" * 20_000, "*a, " * 1_000
+    (problem,) = _problems(f"env:\n  kwargs:\n    a: &a {long}\n    b: [{again}]\n")
+    assert (problem.key, problem.reason) == ("env.kwargs", "has more than 131,072 letters.")
+    keys = ", ".join(f"k{number}: 1" for number in range(2_000))
+    (problem,) = _problems(f"a: &a {{{keys}}}\nb: {{<<: [{again}]}}\n")
+    assert (problem.line, problem.reason) == (2, "not valid YAML: more than 1,000 entries are merged (<<)")
+    problems = _problems(f"? &a {long}\n: 1\n" + "*a : 1\n" * 100)
+    assert len(str(ConfigError(problems))) < 50_000
+    assert time.process_time() - begun < 3.0
+
+
 def test_brackets_in_words_and_comments_and_one_after_the_other_are_not_nested() -> None:
     words = "".join(f"    w{n}: '[{{' # [0, 1) it's {{\n" for n in range(150))
     layer = parse_layer(f"env:\n  kwargs:\n{words}    deep: {'[' * 30}1{']' * 30}\n", "config.yaml")

@@ -1,6 +1,7 @@
 """What is taken over of configurations of SoulsAI, as its versions write them."""
 
 import contextlib
+import time
 from pathlib import Path
 from typing import Any
 
@@ -460,6 +461,15 @@ def test_exploration() -> None:
     assert dumped(dqn=pieces).values["dqn.epsilon"]["points"] == [[0, 0.2], [1000, 0.1], [1001, 0.0]]
 
 
+def test_of_a_schedule_only_a_number_of_steps_is_multiplied() -> None:
+    told = {"start": [0.5, 0.5], "end": [1.0, 0.0], "steps": "12"}
+    kwargs = {"scheduler": {"type": "LinearScheduler", "kwargs": told}}
+    noise = {"type": "ScheduledChoice", "kwargs": kwargs}
+    rhythm = {"batch_size": 64, "train_epochs": 10, "update_samples": 10}
+    found = dumped(dqn=rhythm | {"action_transform": noise})
+    assert found.left_out == {"dqn.action_transform": "should be a number."}
+
+
 def test_when_learning_starts() -> None:
     rhythm = {"batch_size": 64, "train_epochs": 10, "buffer_size": 5000}
     assert dumped(dqn=rhythm).values["dqn.learning_starts"] == 640
@@ -508,6 +518,24 @@ def test_of_thousands_of_unknown_keys_a_hundred_are_told() -> None:
     assert len(found.left_out_words) == MOST_TOLD + 1
     assert found.left_out_words[-1] == "… and 1,400 more."
     assert max(map(len, dumped(env="CartPole-v1", **{"k" * 9999: 1}).left_out_words)) < 300
+
+
+def test_a_name_of_thousands_of_parts_is_one_of_no_setting_and_soon_told() -> None:
+    begun = time.process_time()
+    found = of(f"env: CartPole-v1\n? {'a.' * 50_000}a\n: {{b: 1}}\n")
+    assert found.values == {"env.id": "CartPole-v1"}
+    (line,) = found.left_out_words
+    assert len(line) < 300
+    assert time.process_time() - begun < 3.0
+
+
+def test_a_name_that_is_empty_or_steers_is_nothing_else_than_one_of_no_setting() -> None:
+    found = dumped(env="CartPole-v1", **{"": 5, "\x1b[31m\nppo.gamma": 1})
+    assert found.values == {"env.id": "CartPole-v1"}
+    assert [line.partition(": ")[0] for line in found.left_out_words] == [
+        "",
+        "\N{REPLACEMENT CHARACTER}[31m ppo.gamma",
+    ]
 
 
 BOMB = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
