@@ -275,7 +275,10 @@ _MODULES = {"SoulsGym": "soulsgym", "ALE/": "ale_py"}
 def _environment(theirs: _Theirs) -> Iterator[Taken]:
     source = "env.name" if isinstance(theirs.peek("env"), dict) else "env"
     name = theirs.get(source)
-    if name is not None:
+    if name is not None and ":" in name:
+        reason = "names a module, which a run would import: set env.id yourself, if you trust it."
+        theirs.left_out[source] = reason
+    elif name is not None:
         module = next((module for begin, module in _MODULES.items() if name.startswith(begin)), "")
         known = _ENVIRONMENTS.get(name, name)
         yield Taken("env.id", f"{module}:{known}" if module else known, source)
@@ -308,6 +311,8 @@ def _wrappers(told: dict[str, Any]) -> Iterator[str | dict[str, Any]]:
         elif name == "GrayScaleObservation":
             name = "GrayscaleObservation"
         elif name != "ResizeObservation":
+            if not name.isidentifier():
+                raise _NoCounterpartError("has a wrapper that is none of SoulsAI's.")
             name = f"soulsai.wrappers:{name}"
         yield {name: kwargs} if kwargs else name
 

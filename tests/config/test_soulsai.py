@@ -443,6 +443,16 @@ def test_a_network_of_ones_own_or_of_no_width_is_told(network: dict[str, Any]) -
     assert (list(found.values), list(found.left_out)) == (["dqn.exploration"], ["dqn.network"])
 
 
+@pytest.mark.parametrize(
+    ("env", "told"),
+    [({"name": "evil:X-v1"}, "env.name"), ({"name": "X-v1", "wrappers": {"os:system": {}}}, "env")],
+)
+def test_a_stranger_names_no_module_to_be_imported(env: dict[str, Any], told: str) -> None:
+    found = dumped(env=env, gamma=0.98)
+    assert told in found.left_out
+    assert not {"env.id", "env.wrappers"} & found.values.keys()
+
+
 def test_exploration() -> None:
     ramp = {"type": "LinearScheduler", "kwargs": {"start": [2.0], "end": [0.1], "steps": 1000}}
     boltzmann = {"type": "ExponentialAction", "kwargs": {"scheduler": ramp}}
