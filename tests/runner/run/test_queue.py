@@ -90,9 +90,9 @@ def test_a_queue_is_bounded_and_its_seeds_are(queue: RunQueue) -> None:
 
 def test_a_queue_takes_no_more_than_can_be_read_again(queue: RunQueue, tmp_path: Path) -> None:
     put(queue, "a")
-    large = as_settings({"env.kwargs": {"text": "n" * 3_900_000}})
+    large = as_settings({"env.kwargs": {"text": "n" * 130_000}})
     with pytest.raises(Refused, match="at most"):
-        queue.add(queue.entries_for(RunStartParams(seeds=5), Beginning(large), 0.0))
+        queue.add(queue.entries_for(RunStartParams(seeds=100), Beginning(large), 0.0))
     assert names(queue) == names(RunQueue(tmp_path / "queue.json")) == ["a"]
 
 
